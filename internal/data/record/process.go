@@ -326,8 +326,7 @@ type Life struct {
 	// Calls holds, for each call, the durations of its stages in nanoseconds. They add up to the
 	// duration of the call.
 	Calls [][]int64 `json:"calls"`
-	// Begins holds the instants at which the calls began, in nanoseconds since the window began. It
-	// is absent if they are unknown.
+	// Begins holds when each call began, in nanoseconds from the begin of the window; empty if unknown.
 	Begins []int64 `json:"begins_ns,omitempty"`
 	// Untold counts the calls whose stages could not be separated.
 	Untold int64 `json:"untold"`

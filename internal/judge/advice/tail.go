@@ -90,10 +90,9 @@ func tailCauseWords(c insight.Cause) string {
 		insight.ByWindow:     "waiting for a flow-control window",
 		insight.ByNeighbour:  "other programs or threads on the CPU",
 		insight.ByConnection: "data that waits in the socket",
-		insight.ByEncoding:   "encoding and decoding",
 		insight.ByPackets:    "sending and receiving in the kernel",
 		insight.ByWaking:     "waking threads",
-		insight.ByProtocol:   "waiting in the library",
+		insight.ByProtocol:   "the library's code",
 	}[c.Kind] + " " + at
 }
 

@@ -90,7 +90,7 @@ func TestTailSentenceForEachCell(t *testing.T) {
 func TestTailCauseWords(t *testing.T) {
 	for _, kind := range []insight.CauseKind{
 		insight.ByRunQueue, insight.ByCollector, insight.ByLock, insight.ByWindow, insight.ByNeighbour, insight.ByConnection,
-		insight.ByEncoding, insight.ByPackets, insight.ByWaking, insight.ByProtocol,
+		insight.ByPackets, insight.ByWaking, insight.ByProtocol,
 	} {
 		for end, want := range map[string]string{"": " at both ends", insight.ServerEnd: " on the server"} {
 			if text := tailCauseWords(insight.Cause{Kind: kind, End: end}); !strings.HasSuffix(text, want) || text == want {

@@ -68,8 +68,8 @@ func stageCauseKind(stage string) CauseKind {
 		return ByPackets
 	}
 	return map[string]CauseKind{
-		"encode": ByEncoding, "decode": ByEncoding, "wait": ByProtocol,
-		"run queue": ByRunQueue, "no CPU": ByNeighbour, "collector": ByCollector,
+		"encode": ByProtocol, "decode": ByProtocol, "collector": ByCollector,
+		"run queue": ByRunQueue, "no CPU": ByNeighbour,
 		"wait for lock": ByLock, "wait for window": ByWindow, "socket queue": ByConnection,
 	}[what]
 }

@@ -263,13 +263,13 @@ func TestStagesHaveCauses(t *testing.T) {
 		stage, kind, end string
 		cause            CauseKind
 	}{
-		{"client: encode", "user", ClientEnd, ByEncoding}, {"client: run queue", "scheduling", ClientEnd, ByRunQueue},
+		{"client: encode", "user", ClientEnd, ByProtocol}, {"client: run queue", "scheduling", ClientEnd, ByRunQueue},
 		{"client: collector", "collector", ClientEnd, ByCollector}, {"client: wait for lock", "waiting", ClientEnd, ByLock},
-		{"client: wait for window", "waiting", ClientEnd, ByWindow}, {"client: wait", "waiting", ClientEnd, ByProtocol},
+		{"client: wait for window", "waiting", ClientEnd, ByWindow}, {"client: wait", "waiting", ClientEnd, ""},
 		{"send request", "kernel", ClientEnd, ByPackets}, {"wake server", "waking", ServerEnd, ByWaking},
 		{"server: schedule", "scheduling", ServerEnd, ByWaking}, {"receive request", "kernel", ServerEnd, ByPackets},
 		{"server: socket queue", "waiting", ServerEnd, ByConnection}, {"server: run queue", "scheduling", ServerEnd, ByRunQueue},
-		{"server: collector", "collector", ServerEnd, ByCollector}, {"server: decode", "user", ServerEnd, ByEncoding},
+		{"server: collector", "collector", ServerEnd, ByCollector}, {"server: decode", "user", ServerEnd, ByProtocol},
 		{"handler", "handler", ServerEnd, ByHandler}, {"handler: wait for lock", "waiting", ServerEnd, ByLock},
 		{"handler: wait", "waiting", ServerEnd, ByHandlerWait}, {"server: no CPU", "scheduling", ServerEnd, ByNeighbour},
 		{"send answer", "kernel", ServerEnd, ByPackets}, {"wake client", "waking", ClientEnd, ByWaking},
