@@ -1,7 +1,9 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"wirelab.dev/internal/base/lists"
@@ -48,14 +50,11 @@ func tailSentence(i *insight.Insight) string {
 
 // tailCauses says what the slow calls spend their time with, if one cause explains much of it.
 func tailCauses(t *insight.Tail) string {
-	if len(t.Causes) == 0 || t.Causes[0].Share < leastMainCauseShare || !t.Proves(t.Causes[0]) {
-		largest := t.Stages[0]
-		for _, s := range t.Stages {
-			if s.Excess > largest.Excess {
-				largest = s
-			}
-		}
-		return fmt.Sprintf("no single cause explains the difference; the stage with the largest part is %s (%s)", largest.Name, words.Percent(largest.Share))
+	switch {
+	case len(t.Causes) == 0 || t.Causes[0].Share < leastMainCauseShare:
+		return "no single cause explains the difference; " + largestStages(t)
+	case !t.Proves(t.Causes[0]):
+		return "no single cause is proven; " + largestStages(t)
 	}
 	named := t.Causes[:1]
 	for _, c := range t.Causes[1:min(len(t.Causes), words.MaxShownItems)] {
@@ -69,6 +68,22 @@ func tailCauses(t *insight.Tail) string {
 		share = "%s "
 		return text
 	}), "and")
+}
+
+// largestStages names the stages with the largest shares of the difference.
+func largestStages(t *insight.Tail) string {
+	stages := slices.SortedStableFunc(slices.Values(t.Stages), func(a, b insight.TailStage) int { return cmp.Compare(b.Share, a.Share) })
+	named := 1
+	for named < min(len(stages), words.MaxShownItems) && stages[named].Share >= leastNamedCauseShare {
+		named++
+	}
+	text := "the largest part is "
+	if named > 1 {
+		text = "the largest parts are "
+	}
+	return text + words.List(lists.Map(stages[:named], func(s insight.TailStage) string {
+		return fmt.Sprintf("%s (%s)", s.Name, words.Percent(s.Share))
+	}))
 }
 
 // tailCauseWords names a cause of slow calls and its end.
@@ -89,6 +104,7 @@ func tailCauseWords(c insight.Cause) string {
 		insight.ByLock:       "waiting for a lock",
 		insight.ByWindow:     "waiting for a flow-control window",
 		insight.ByNeighbour:  "other programs or threads on the CPU",
+		insight.ByHeadOfLine: "waiting behind other calls",
 		insight.ByConnection: "data that waits in the socket",
 		insight.ByPackets:    "sending and receiving in the kernel",
 		insight.ByWaking:     "waking threads",

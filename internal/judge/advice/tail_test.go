@@ -49,15 +49,15 @@ func TestTailSentences(t *testing.T) {
 	}{
 		{"two causes", 1.1, slowEvery100(620, 210, 80, 90), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 1.08 ms, 13.5 times the median: 62 % of the difference is the run queue on the server and 21 % the garbage collector on the client; every 100th call."},
 		{"a probe that costs much", 1.16, slowEvery100(0, 0, 720), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 800 µs, 10 times the median: 100 % of the difference is the handler; every 100th call. The probe made calls take 1.16 times as long."},
-		{"four equal stages", 1, slowEvery100(40, 40, 40, 40), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 240 µs, 3 times the median: no single cause explains the difference; the stage with the largest part is server: run queue (25 %); every 100th call."},
-		{"a stage without a cause", 1, slowEvery100(0, 0, 0, 720), "the stage with the largest part is answer (100 %)"},
+		{"four equal stages", 1, slowEvery100(40, 40, 40, 40), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 240 µs, 3 times the median: no single cause explains the difference; the largest parts are server: run queue (25 %), client: collector (25 %) and handler (25 %); every 100th call."},
+		{"a stage without a cause", 1, slowEvery100(0, 0, 0, 720), "no single cause explains the difference; the largest part is answer (100 %)"},
 		{"another cause in each pass", 1, func(pass, i int) []int64 {
 			call := []int64{20, 20, 20, 20}
 			if i%101 == 0 {
 				call[pass] += 720
 			}
 			return call
-		}, "no single cause explains the difference"},
+		}, "no single cause is proven; the largest parts are server: run queue (33 %), client: collector (33 %) and handler (33 %)"},
 		{"one pass is slow", 1, func(pass, i int) []int64 {
 			call := slowEvery100(0, 720)(pass, i)
 			if pass == 1 {
@@ -89,7 +89,7 @@ func TestTailSentenceForEachCell(t *testing.T) {
 // TestTailCauseWords names every cause that a stage may have.
 func TestTailCauseWords(t *testing.T) {
 	for _, kind := range []insight.CauseKind{
-		insight.ByRunQueue, insight.ByCollector, insight.ByLock, insight.ByWindow, insight.ByNeighbour, insight.ByConnection,
+		insight.ByRunQueue, insight.ByCollector, insight.ByLock, insight.ByWindow, insight.ByNeighbour, insight.ByConnection, insight.ByHeadOfLine,
 		insight.ByPackets, insight.ByWaking, insight.ByProtocol,
 	} {
 		for end, want := range map[string]string{"": " at both ends", insight.ServerEnd: " on the server"} {

@@ -20,9 +20,9 @@ func kindOf(stage string) string {
 		return "scheduling"
 	case what == "collector":
 		return "collector"
-	case strings.HasPrefix(what, "wait"), what == "socket queue":
+	case strings.HasPrefix(what, "wait"), what == "socket queue", what == "other calls":
 		return "waiting"
-	case strings.HasPrefix(what, "send "), strings.HasPrefix(what, "receive "):
+	case strings.HasPrefix(what, "send "), strings.HasPrefix(what, "receive "), strings.HasPrefix(what, "transfer "):
 		return "kernel"
 	case strings.HasSuffix(what, "code"):
 		return "user"
@@ -64,12 +64,12 @@ func stageCauseKind(stage string) CauseKind {
 		return ByHandlerWait
 	case strings.HasPrefix(what, "wake "), what == "schedule":
 		return ByWaking
-	case strings.HasPrefix(what, "send "), strings.HasPrefix(what, "receive "):
+	case kindOf(stage) == "kernel":
 		return ByPackets
 	}
 	return map[string]CauseKind{
 		"encode": ByProtocol, "decode": ByProtocol, "collector": ByCollector,
 		"run queue": ByRunQueue, "no CPU": ByNeighbour,
-		"wait for lock": ByLock, "wait for window": ByWindow, "socket queue": ByConnection,
+		"wait for lock": ByLock, "wait for window": ByWindow, "socket queue": ByConnection, "other calls": ByHeadOfLine,
 	}[what]
 }

@@ -11,6 +11,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
+// leastTailShare is the least share of the difference or of the variance of a stage with a row of its own.
+const leastTailShare = 0.005
+
 // writeTail prints the stages of a cell's slow calls beside those of its median calls.
 func writeTail(out *strings.Builder, i *insight.Insight) {
 	t := i.Tail
@@ -28,9 +31,19 @@ func writeTail(out *strings.Builder, i *insight.Insight) {
 	fmt.Fprintf(out, "\nThe slowest %d of %d calls of %s beside the %d calls between P40 and P60 (%s)\n", t.SlowCalls, t.Calls, i.Key(), t.MedianCalls, cost)
 	to := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(to, "\tmedian calls\tslow calls\texcess\tshare of excess\t(95 %)\tshare of variance\t")
+	others := insight.TailStage{}
+	hidden := 0
 	for _, s := range t.Stages {
+		if max(math.Abs(s.Share), math.Abs(s.Variance)) < leastTailShare {
+			hidden++
+			others.Median, others.Slow, others.Excess = others.Median+s.Median, others.Slow+s.Slow, others.Excess+s.Excess
+			continue
+		}
 		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s %%\t(%s to %s)\t%s %%\t\n", s.Name, signedTime(s.Median), signedTime(s.Slow), signedTime(s.Excess),
 			signedPercent(s.Share), signedPercent(s.Interval.Low), signedPercent(s.Interval.High), signedPercent(s.Variance))
+	}
+	if hidden > 0 {
+		fmt.Fprintf(to, "%d others\t%s\t%s\t%s\t\t\t\t\n", hidden, signedTime(others.Median), signedTime(others.Slow), signedTime(others.Excess))
 	}
 	fmt.Fprintf(to, "= a call\t%s\t%s\t%s\t\t\t\t\n", signedTime(t.Median), signedTime(t.Slow), signedTime(t.Slow-t.Median))
 	_ = to.Flush() // a strings.Builder does not fail
