@@ -24,7 +24,7 @@ func tailInsight(variant string, cost float64, call func(pass, i int) []int64) *
 		}
 		passes = append(passes, &record.Record{Probe: record.ProbeLife, Cell: cell, Trial: pass, Life: life})
 	}
-	return &insight.FindInsights(nil, passes, insight.BuiltInCategories())[0]
+	return &insight.FindInsights(nil, nil, passes, insight.BuiltInCategories())[0]
 }
 
 // slowEvery100 adds times to the stages of every 100th call.

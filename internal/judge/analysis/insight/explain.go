@@ -13,7 +13,7 @@ import (
 func Explain(of, against *Insight) *Explanation {
 	e := &Explanation{Of: of, Against: against, Measured: measure(of, against)}
 	a := cmp.Or(against, &Insight{})
-	if of.Life != nil && (against == nil || of.Life != a.Life && sameStages(of.Life, a.Life)) {
+	if of.Life != nil && (against == nil || a.Life != nil) {
 		e.Stages = []ExplainedFigure{explainStages(of, a)}
 	}
 	for _, end := range []struct {
@@ -61,10 +61,6 @@ func (b *Breakdown) functionReadings() []Change {
 }
 
 func (l *Life) meanCallTime() float64 { return *cmp.Or(l.Bare, &l.Mean) }
-
-func sameStages(a, b *Life) bool {
-	return a != nil && b != nil && slices.EqualFunc(a.Stages, b.Stages, func(x, y Stage) bool { return x.Name == y.Name })
-}
 
 func explainStages(of, a *Insight) ExplainedFigure {
 	e := ExplainedFigure{Whole: Change{Name: "a call", B: of.Life.meanCallTime()}}

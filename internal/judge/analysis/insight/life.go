@@ -15,7 +15,7 @@ type Life struct {
 	Calls  int     `json:"calls"`   // calls whose stages were separated
 	Untold int64   `json:"untold"`  // calls whose stages could not be separated
 	Mean   float64 `json:"mean_us"` // mean time of a call
-	Stages []Stage `json:"stages"`  // stages in order of time; their times add up to the mean
+	Stages []Stage `json:"stages"`  // stages that took time, in the order of a call; their times add up to the mean
 	// Bare is the mean time of the same processes' calls without the probe; null if unknown.
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
 	// Cost is the time of a call with the probe, divided by the time without the probe.
@@ -66,6 +66,9 @@ func newLife(passes []*record.Record) *Life {
 	for i, name := range stages {
 		times := lists.Map(calls, func(call []int64) float64 { return float64(call[i]) / 1e3 })
 		mean, variance := stat.PopMeanVariance(times, nil)
+		if mean == 0 {
+			continue
+		}
 		l.Mean += mean
 		l.Stages = append(l.Stages, Stage{
 			Name: name, Kind: kindOf(name), End: stageEnd(name),

@@ -2,17 +2,11 @@ package insight
 
 import "strings"
 
-// The ends of a wire.
-const (
-	ClientEnd = "client"
-	ServerEnd = "server"
-)
-
 // kindOf returns the kind of a stage. Package life sets the names of stages.
 func kindOf(stage string) string {
 	what := stageWithoutEnd(stage)
 	switch {
-	case stage == "handler":
+	case stage == handlerStage, what == "runs":
 		return "handler"
 	case strings.HasPrefix(what, "wake "):
 		return "waking"
@@ -20,7 +14,7 @@ func kindOf(stage string) string {
 		return "scheduling"
 	case what == "collector":
 		return "collector"
-	case strings.HasPrefix(what, "wait"), what == "socket queue", what == "other calls":
+	case strings.HasPrefix(what, "wait"), what == "socket queue", what == "other calls", what == "waits":
 		return "waiting"
 	case strings.HasPrefix(what, "send "), strings.HasPrefix(what, "receive "), strings.HasPrefix(what, "transfer "):
 		return "kernel"
@@ -43,33 +37,43 @@ func stageEnd(stage string) string {
 	switch {
 	case strings.HasPrefix(stage, "client: "), stage == "send request", stage == "wake client", stage == "receive answer":
 		return ClientEnd
-	case strings.HasPrefix(stage, "server: "), stage == "send answer", stage == "wake server", stage == "receive request", strings.HasPrefix(stage, "handler"):
+	case strings.HasPrefix(stage, "server: "), stage == "send answer", stage == "wake server", stage == "receive request", strings.HasPrefix(stage, handlerStage), strings.HasPrefix(stage, "service: "):
 		return ServerEnd
 	}
 	return ""
 }
 
-// stageCause returns the cause of a stage's time, and the end where the time is spent. The kind is
-// empty if the stage's name does not tell the cause.
-func stageCause(stage string) (CauseKind, string) {
-	return stageCauseKind(stage), stageEnd(stage)
-}
+const handlerStage = "handler"
 
-func stageCauseKind(stage string) CauseKind {
-	what := stageWithoutEnd(stage)
-	switch {
-	case stage == "handler":
-		return ByHandler
-	case stage == "handler: wait":
-		return ByHandlerWait
-	case strings.HasPrefix(what, "wake "), what == "schedule":
-		return ByWaking
-	case kindOf(stage) == "kernel":
-		return ByPackets
+// kindOfStage returns the kind and the end of a stage of a call. wait says that calls only wait in it, so
+// that CPU time does not tell its length.
+func kindOfStage(stage string) (kind CauseKind, end string, wait bool) {
+	end = stageEnd(stage)
+	switch kindOf(stage) {
+	case "handler":
+		return ByHandler, end, false
+	case "kernel":
+		return ByPackets, end, false
+	case "waking":
+		return ByWaking, end, false
+	case "user":
+		return ByProtocol, end, false
+	case "collector":
+		return ByCollector, end, false
 	}
-	return map[string]CauseKind{
-		"encode": ByProtocol, "decode": ByProtocol, "collector": ByCollector,
-		"run queue": ByRunQueue, "no CPU": ByNeighbour,
-		"wait for lock": ByLock, "wait for window": ByWindow, "socket queue": ByConnection, "other calls": ByHeadOfLine,
-	}[what]
+	switch what := stageWithoutEnd(stage); {
+	case stage == "handler: wait", stage == "service: waits":
+		return ByHandlerWait, end, true
+	case what == "schedule":
+		return ByWaking, end, false
+	default:
+		kind, wait = map[string]CauseKind{
+			"run queue": ByRunQueue, "no CPU": ByNeighbour, "wait for lock": ByLock, "wait for window": ByWindow,
+			"socket queue": ByConnection, "other calls": ByHeadOfLine,
+		}[what]
+		if !wait {
+			kind = other
+		}
+		return kind, end, wait
+	}
 }

@@ -263,8 +263,8 @@ func (of tailPasses) causes(stages []string, whole tailExcess, excess float64) [
 	}
 	var groups []group
 	for i, name := range stages {
-		kind, end := stageCause(name)
-		if kind == "" {
+		kind, end, _ := kindOfStage(name)
+		if kind == other {
 			continue
 		}
 		same := lists.FindOrAdd(&groups, group{Cause: Cause{Kind: kind, End: end}}, func(g group) bool { return g.Kind == kind && g.End == end })

@@ -268,7 +268,7 @@ func TestStagesHaveCauses(t *testing.T) {
 		{"client: collector", "collector", ClientEnd, ByCollector},
 		{"client: wait for lock", "waiting", ClientEnd, ByLock},
 		{"client: wait for window", "waiting", ClientEnd, ByWindow},
-		{"client: wait", "waiting", ClientEnd, ""},
+		{"client: wait", "waiting", ClientEnd, other},
 		{"send request", "kernel", ClientEnd, ByPackets},
 		{"wake server", "waking", ServerEnd, ByWaking},
 		{"server: schedule", "scheduling", ServerEnd, ByWaking},
@@ -280,6 +280,9 @@ func TestStagesHaveCauses(t *testing.T) {
 		{"handler", "handler", ServerEnd, ByHandler},
 		{"handler: wait for lock", "waiting", ServerEnd, ByLock},
 		{"handler: wait", "waiting", ServerEnd, ByHandlerWait},
+		{"service: waits", "waiting", ServerEnd, ByHandlerWait},
+		{"service: runs", "handler", ServerEnd, ByHandler},
+		{"service and wire", "mixed", "", other},
 		{"server: no CPU", "scheduling", ServerEnd, ByNeighbour},
 		{"send answer", "kernel", ServerEnd, ByPackets},
 		{"wake client", "waking", ClientEnd, ByWaking},
@@ -288,10 +291,10 @@ func TestStagesHaveCauses(t *testing.T) {
 		{"client: no CPU", "scheduling", ClientEnd, ByNeighbour},
 		{"transfer request", "kernel", "", ByPackets},
 		{"server: other calls", "waiting", ServerEnd, ByHeadOfLine},
-		{"request", "mixed", "", ""},
-		{"answer", "mixed", "", ""},
+		{"request", "mixed", "", other},
+		{"answer", "mixed", "", other},
 	} {
-		cause, end := stageCause(want.stage)
+		cause, end, _ := kindOfStage(want.stage)
 		if kind := kindOf(want.stage); kind != want.kind || end != want.end || cause != want.cause {
 			t.Errorf("%s is of kind %q at the %q by %q, want %+v", want.stage, kind, end, cause, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -16,7 +17,11 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-const maxShownParts = 14
+const (
+	maxShownParts = 14
+	// leastShownStage is the share of a call's time from which a stage has a row of its own.
+	leastShownStage = 0.002
+)
 
 // WriteExplanation prints the figures behind an explanation's sentences.
 func WriteExplanation(w io.Writer, e *insight.Explanation) error {
@@ -70,11 +75,16 @@ func writeParts(out *strings.Builder, e *insight.Explanation, title string, what
 		}
 		return all
 	}
-	shown := parts[:min(len(parts), maxShownParts)]
-	for _, p := range shown {
-		table.time(p.Name, p)
+	var others []insight.Change
+	for i, p := range parts {
+		switch {
+		case inOrder && max(math.Abs(p.A), math.Abs(p.B)) < leastShownStage*what.Whole.B, !inOrder && i >= maxShownParts:
+			others = append(others, p)
+		default:
+			table.time(p.Name, p)
+		}
 	}
-	if others := parts[len(shown):]; len(others) > 0 {
+	if len(others) > 0 {
 		table.time(fmt.Sprintf("%d others", len(others)), sum(others))
 	}
 	if what.Rest != 0 {

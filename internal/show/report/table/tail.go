@@ -51,3 +51,8 @@ func writeTail(out *strings.Builder, i *insight.Insight) {
 
 // signedTime writes a time in microseconds that may be negative.
 var signedTime = withMinus(func(us float64) string { return units.Time(us * 1e3) })
+
+// signedPercent writes a share that may be negative, as a number of percent.
+func signedPercent(share float64) string {
+	return strings.Replace(strconv.Itoa(int(math.Round(100*share))), "-", "−", 1)
+}

@@ -19,7 +19,7 @@ func TestTailTable(t *testing.T) {
 		life.Calls = append(life.Calls, call)
 	}
 	pass := &record.Record{Probe: record.ProbeLife, Cell: record.Cell{Part: "p", Variant: "tcp", Place: record.Place{Workload: "echo", Clients: 50}}, Life: life}
-	i := &insight.FindInsights(nil, []*record.Record{pass}, insight.BuiltInCategories())[0]
+	i := &insight.FindInsights(nil, nil, []*record.Record{pass}, insight.BuiltInCategories())[0]
 	var out strings.Builder
 	if err := WriteExplanation(&out, insight.Explain(i, nil)); err != nil {
 		t.Fatal(err)
