@@ -235,6 +235,24 @@ func (s Seen) Plus(other Seen) Seen {
 	return s
 }
 
+// SubtractSyscalls subtracts the system calls by which the process read its own usage. It may be called
+// with nil.
+func (s *Seen) SubtractSyscalls(own map[string]int64) {
+	if s == nil {
+		return
+	}
+	for i := range s.Syscalls {
+		c := &s.Syscalls[i]
+		left := max(0, c.Count-own[c.Name])
+		if c.NS != nil && c.Count > 0 {
+			c.NS = new(int64(float64(*c.NS) * float64(left) / float64(c.Count)))
+		}
+		c.Count = left
+	}
+	s.Syscalls = slices.DeleteFunc(s.Syscalls, func(c Syscall) bool { return c.Count == 0 })
+	slices.SortStableFunc(s.Syscalls, func(a, b Syscall) int { return cmp.Compare(b.Count, a.Count) })
+}
+
 // A Counter counts one kind of event.
 type Counter struct {
 	Name  string  `json:"name"`  // name of the event, such as cpu-migrations

@@ -121,6 +121,9 @@ func openThrottle(root, process string) *ThrottleReader {
 	return &t
 }
 
+// Files returns the number of files that Read reads.
+func (t *ThrottleReader) Files() int { return len(t.files) }
+
 // Read returns the sum over all groups. It takes 2 µs per group and allocates no memory.
 func (t *ThrottleReader) Read() (ThrottleCount, error) {
 	var sum ThrottleCount

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,6 +56,7 @@ type selfReader struct {
 	readings    int
 	// others is the number of open descriptors that are not sockets.
 	others int64
+	own    OwnCalls // of all readings
 }
 
 // Indices of the samples that do not belong to a column. The samples of the columns follow.
@@ -96,7 +98,8 @@ func (r *selfReader) read(usage *Usage) error {
 		return err
 	}
 	r.readRuntime()
-	usage.Go = r.reading.Go
+	r.own.Usages++ // by ReadSelf
+	usage.Go, usage.Own = r.reading.Go, r.own
 	return nil
 }
 
@@ -111,6 +114,7 @@ func (r *selfReader) readMemory(usage *Usage) error {
 		r.status = status
 	}
 	count, err := r.status.ReadAt(r.text[:], 0)
+	r.own.Preads += readsToEnd
 	if err != nil && err != io.EOF {
 		return err
 	}
@@ -120,6 +124,9 @@ func (r *selfReader) readMemory(usage *Usage) error {
 	}
 	return nil
 }
+
+// readsToEnd is the number of system calls that read a short file: the second finds its end.
+const readsToEnd = 2
 
 func (r *selfReader) readRuntime() {
 	metrics.Read(r.samples)
@@ -156,11 +163,14 @@ func (r *selfReader) readSockets(usage *Usage) error {
 		r.descriptors = folder
 	}
 	open, err := descriptorCount(int(r.descriptors.Fd()))
+	r.own.Fstats++
 	if err != nil || open == 0 {
 		return err
 	}
 	if r.readings%readingsPerRecount == 0 {
-		r.others = countNonSockets(open)
+		var calls int64
+		r.others, calls = countNonSockets(open)
+		r.own.Fstats += calls
 	}
 	r.readings++
 	usage.Sockets = max(0, open-r.others)
@@ -184,6 +194,7 @@ func CountWriteCalls() int64 {
 // 2 µs more for each control group that can have a quota.
 func WithStoppedTime(source Source) Source {
 	throttle := host.OpenThrottle(os.Getpid())
+	var preads, clocks atomic.Int64
 	return func() (Usage, error) {
 		usage, err := source()
 		if err != nil {
@@ -194,7 +205,11 @@ func WithStoppedTime(source Source) Source {
 			return usage, fmt.Errorf("read how long a CPU quota stopped the process: %w", err)
 		}
 		usage.ThrottledNS, usage.ThrottledPeriods = throttled.TimeNS, throttled.Periods
-		usage.SuspendedNS, err = suspendedTime()
+		var calls int64
+		usage.SuspendedNS, calls, err = suspendedTime()
+		if ownPreads, ownClocks := preads.Add(int64(readsToEnd*throttle.Files())), clocks.Add(calls); usage.Own != (OwnCalls{}) {
+			usage.Own.Preads, usage.Own.Clocks = usage.Own.Preads+ownPreads, usage.Own.Clocks+ownClocks
+		}
 		return usage, err
 	}
 }

@@ -47,27 +47,28 @@ func HugePagesDenied() bool {
 
 // suspendedTime returns for how long the machine was suspended since it started, in nanoseconds
 // rounded to milliseconds. During a suspension, CLOCK_MONOTONIC stops and CLOCK_BOOTTIME continues
-// (clock_gettime(2)).
-func suspendedTime() (int64, error) {
+// (clock_gettime(2)). calls is the number of system calls that this took.
+func suspendedTime() (ns, calls int64, err error) {
 	const tries, quick = 4, 10 * time.Microsecond
 	var slept time.Duration
 	for range tries { // try again if the thread was interrupted between the readings
 		var before, all, after unix.Timespec
+		calls += 3
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
-			return 0, fmt.Errorf("read monotonic clock: %w", err)
+			return 0, calls, fmt.Errorf("read monotonic clock: %w", err)
 		}
 		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &all); err != nil {
-			return 0, fmt.Errorf("read boot clock: %w", err)
+			return 0, calls, fmt.Errorf("read boot clock: %w", err)
 		}
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &after); err != nil {
-			return 0, fmt.Errorf("read monotonic clock: %w", err)
+			return 0, calls, fmt.Errorf("read monotonic clock: %w", err)
 		}
 		slept = time.Duration(all.Nano() - before.Nano())
 		if time.Duration(after.Nano()-before.Nano()) < quick {
 			break
 		}
 	}
-	return int64(max(0, slept).Round(time.Millisecond)), nil
+	return int64(max(0, slept).Round(time.Millisecond)), calls, nil
 }
 
 // prepareSentinelThread pins the calling thread to a CPU, and makes its timers exact
@@ -103,11 +104,13 @@ func descriptorCount(folder int) (int64, error) {
 }
 
 // countNonSockets returns the number of open descriptors that are not sockets. open is the number
-// of all open descriptors. The kernel uses the lowest free numbers, so the search ends early.
-func countNonSockets(open int64) int64 {
+// of all open descriptors. The kernel uses the lowest free numbers, so the search ends early. calls is
+// the number of system calls that this took.
+func countNonSockets(open int64) (others, calls int64) {
 	var stat unix.Stat_t
-	var found, others int64
+	var found int64
 	for descriptor := 0; found < open && int64(descriptor) < 2*open+1024; descriptor++ {
+		calls++
 		if unix.Fstat(descriptor, &stat) != nil {
 			continue // the descriptor is not open
 		}
@@ -116,5 +119,5 @@ func countNonSockets(open int64) int64 {
 			others++
 		}
 	}
-	return others
+	return others, calls
 }

@@ -17,7 +17,7 @@ func processorTime(pid int) (time.Duration, error) {
 	return 0, host.NeedsLinux(fmt.Sprintf("read CPU clock of process %d", pid))
 }
 
-func suspendedTime() (int64, error) { return 0, nil }
+func suspendedTime() (ns, calls int64, err error) { return 0, 0, nil }
 
 // HugePagesDenied returns false, because only Linux can disable huge pages.
 func HugePagesDenied() bool { return false }
@@ -29,4 +29,4 @@ func sleepUntil(int64) {}
 // descriptorCount returns 0, which means unknown.
 func descriptorCount(int) (int64, error) { return 0, nil }
 
-func countNonSockets(int64) int64 { return 0 }
+func countNonSockets(int64) (others, calls int64) { return 0, 0 }

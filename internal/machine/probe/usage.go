@@ -37,6 +37,21 @@ type Usage struct {
 	// SuspendedNS is the time for which the machine was suspended.
 	SuspendedNS int64   `json:"suspended_ns,omitempty"`
 	Go          GoUsage `json:"go,omitzero"`
+	// Own counts the system calls of the readings themselves. It is zero if another process read.
+	Own OwnCalls `json:"own,omitzero"`
+}
+
+// OwnCalls counts the system calls by which a process read its own usage.
+type OwnCalls struct {
+	Preads int64 `json:"pread64"`
+	Fstats int64 `json:"fstat"`
+	Clocks int64 `json:"clock_gettime"`
+	Usages int64 `json:"getrusage"`
+}
+
+// ByName returns the counts by the name of the system call.
+func (c OwnCalls) ByName() map[string]int64 {
+	return map[string]int64{"pread64": c.Preads, "fstat": c.Fstats, "clock_gettime": c.Clocks, "getrusage": c.Usages}
 }
 
 // A Window holds the usage between two instants, and the maximum of each gauge.
@@ -173,6 +188,10 @@ var columns = append([]column{
 	{name: "gc_cycles", metric: "/gc/cycles/total:gc-cycles", of: func(u *Usage) *int64 { return &u.Go.GCCycles }},
 	{name: "gc_ns", metric: "/cpu/classes/gc/total:cpu-seconds", of: func(u *Usage) *int64 { return &u.Go.GCNS }},
 	{name: "gc_assist_ns", metric: "/cpu/classes/gc/mark/assist:cpu-seconds", of: func(u *Usage) *int64 { return &u.Go.GCAssistNS }},
+	{name: "own_pread64", of: func(u *Usage) *int64 { return &u.Own.Preads }},
+	{name: "own_fstat", of: func(u *Usage) *int64 { return &u.Own.Fstats }},
+	{name: "own_clock_gettime", of: func(u *Usage) *int64 { return &u.Own.Clocks }},
+	{name: "own_getrusage", of: func(u *Usage) *int64 { return &u.Own.Usages }},
 	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)
 

@@ -99,6 +99,7 @@ func applyUsage(p *record.Process, u *probe.Window, r *record.Record) {
 	if u == nil {
 		return
 	}
+	p.Seen.SubtractSyscalls(u.Own.ByName())
 	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
 	p.RSSBytes, p.PeakBytes = nilIfZero(u.RSSBytes), nilIfZero(u.Most.RSSBytes)
 	p.OwnBytes = nilIfZero(u.Most.AnonBytes)

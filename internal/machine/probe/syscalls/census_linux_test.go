@@ -30,6 +30,8 @@ const (
 // And it is a test with a tracefs of its own.
 func TestMain(m *testing.M) {
 	switch {
+	case os.Getenv("WIRELAB_SUBJECT") == reader:
+		os.Exit(readSelf())
 	case os.Getenv("WIRELAB_SUBJECT") != "":
 		os.Exit(subject())
 	case os.Getenv(withTracefs) != "":
