@@ -28,19 +28,23 @@ type commandResult struct {
 // resultCommand makes a command that prints the result of find. form describes the JSON output.
 func (a *app) resultCommand(form string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (commandResult, error)) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print "+form)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		found, err := find(cmd, args)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.printResult(*asJSON)(find(cmd, args)) }
+	return cmd
+}
+
+// printResult returns a function that prints a command's output, unless there is an error.
+func (a *app) printResult(asJSON bool) func(commandResult, error) error {
+	return func(found commandResult, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case *asJSON && found.value != nil:
+		case asJSON && found.value != nil:
 			err = a.printJSON(found.value)
 		default:
 			err = found.words(a.stdout)
 		}
 		return cmp.Or(err, found.end)
 	}
-	return cmd
 }
 
 const oneJSONObject = "one JSON object"

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +35,7 @@ type compareFlags struct {
 	fixedWindow       bool // the user has given the window's length
 	targets           []string
 	trust             trustFlags
+	try               tryFlags
 }
 
 // defaultSizes has only two sizes, so that the default comparison takes about two minutes.
@@ -73,6 +73,7 @@ shows all stacks and options.`,
   wirelab compare --goal 'p99<10ms' --dry-run                  # print how long this would take
   wirelab compare --stack tcp,grpc -c 50 --budget 10m          # finds smaller differences
   wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # also show the reasons
+  wirelab compare --stack grpc --size 1MiB -c 4 --try                         # then try levers on it
   wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # did it become slower?
   wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
@@ -90,6 +91,7 @@ shows all stacks and options.`,
 	c.registerShared(cmd, "tcp,rest,grpc", defaultDuration)
 	c.measureFlags.register(cmd)
 	c.until.registerBudget(cmd)
+	c.try.register(cmd)
 	setCompletions(cmd, "conn", scenario.ConnectionModes())
 	setCompletions(cmd, "workload", plan.WorkloadsWithOptions())
 	setCompletions(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
@@ -128,7 +130,15 @@ func (a *app) compare(cmd *cobra.Command, c *compareFlags, define func() (*scena
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	return a.execute(cmd.Context(), j)
+	if !c.try.wanted() || j.output.dryRun {
+		return a.execute(cmd.Context(), j)
+	}
+	directory := ""
+	j.finish = func(of string) error { directory = of; return nil }
+	if err := a.execute(cmd.Context(), j); err != nil {
+		return err
+	}
+	return a.printResult(j.output.json)(a.try(cmd.Context(), directory, "", c.try, outputFlags{}))
 }
 
 func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenario.Scenario, error)) (job, error) {
@@ -271,9 +281,6 @@ type pingFlags struct {
 	stream   bool
 }
 
-// maxSweepPoints limits how many numbers of calls in flight a sweep measures.
-const maxSweepPoints = 12
-
 func (a *app) pingCommand() *cobra.Command {
 	var p pingFlags
 	cmd := &cobra.Command{
@@ -306,7 +313,7 @@ and its figures, if there is one.`,
 
 func (p *pingFlags) scenario() (*scenario.Scenario, error) {
 	var err error
-	if p.clients, err = parseInFlight(p.inFlight); err != nil {
+	if p.clients, err = plan.ParseInFlight(p.inFlight); err != nil {
 		return nil, fmt.Errorf("--inflight: %w", err)
 	}
 	p.workload, p.sizes = "ping", []string{"0"}
@@ -325,46 +332,4 @@ func (p *pingFlags) scenario() (*scenario.Scenario, error) {
 		s.Parts[i].Of = strings.Replace(s.Parts[i].Of, "compare", "ping", 1)
 	}
 	return s, nil
-}
-
-// parseInFlight parses a list of numbers. For a range FIRST..LAST it chooses numbers in the range.
-func parseInFlight(text string) ([]int, error) {
-	if first, last, isRange := strings.Cut(text, ".."); isRange {
-		a, errA := strconv.Atoi(strings.TrimSpace(first))
-		b, errB := strconv.Atoi(strings.TrimSpace(last))
-		if errA != nil || errB != nil || a < 1 || b < a {
-			return nil, fmt.Errorf("%q: want FIRST..LAST, as in 1..48", text)
-		}
-		return sweepPoints(a, b), nil
-	}
-	var points []int
-	for one := range strings.SplitSeq(text, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(one))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q: want calls in flight from 1, as in 1..48 or 1,4,16", text)
-		}
-		if !slices.Contains(points, n) {
-			points = append(points, n)
-		}
-	}
-	slices.Sort(points)
-	return points, nil
-}
-
-// sweepPoints returns first, its doublings and last. Above 8, where curves bend, it adds midpoints.
-func sweepPoints(first, last int) []int {
-	points := []int{first}
-	for n := first; n < last; n *= 2 {
-		points = append(points, n)
-		if half := n + n/2; n >= 8 && half < last {
-			points = append(points, half)
-		}
-	}
-	points = append(points, last)
-	slices.Sort(points)
-	points = slices.Compact(points)
-	for len(points) > maxSweepPoints {
-		points = slices.Delete(points, 1, 2)
-	}
-	return points
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,14 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/run/levers"
+	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/format"
@@ -209,7 +215,11 @@ a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var cells, rules string
+	var (
+		cells, rules string
+		t            tryFlags
+		output       outputFlags
+	)
 	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use:   "explain RUN [LATER-RUN]",
 		Short: "Show where the time goes, or why one cell takes longer than another",
@@ -223,22 +233,33 @@ Name a cell by a part of its name that identifies it: tcp, grpc/echo/64B, c=50.
 Without --cells it compares the first and the slowest cell of the smallest message,
 or, if there is only one variant, of its parts, as for links, or of its clients.
 
-With two runs, it shows why a cell takes longer in the later run.`,
+With two runs, it shows why a cell takes longer in the later run.
+
+With --try, it tries levers on the slower cell (docs/levers.md lists them): each takes
+turns with the plain variant, in a run of its own. The result names the levers that move
+the cell, and ends with the line to write into your program. The run needs no probes;
+with probes, the suspects of the explanation choose the levers.`,
 		Example: `  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu -o results
   wirelab explain results
   wirelab explain results --cells tcp,grpc
   wirelab explain results --cells grpc
   wirelab explain results --cells grpc/echo/64B,grpc/echo/4KiB --categories mine.yaml
   wirelab explain before after --cells grpc
+  wirelab explain results --cells grpc --try
+  wirelab explain results --try --of p99 --budget 5m -o levers
+  wirelab explain results --levers gogc=400,window=1MiB
   wirelab explain --categories default > mine.yaml     # rules to start from`,
 		Args: argumentCount(0, 2, "one run's directory, or two, the earlier first"),
-	}, func(_ *cobra.Command, args []string) (found commandResult, err error) {
+	}, func(cmd *cobra.Command, args []string) (found commandResult, err error) {
 		if rules == "default" && len(args) == 0 {
 			write := func(w io.Writer) error { _, err := w.Write(insight.BuiltInCategoriesText); return err }
 			return commandResult{words: write}, nil
 		}
 		if len(args) == 0 {
 			return found, usageError(errors.New("found 0 arguments: give one run's directory, or two, the earlier first"))
+		}
+		if t.wanted() {
+			return a.try(cmd.Context(), args[0], cells, t, output)
 		}
 		e, err := a.reader().Explain(args, cells, rules)
 		if err != nil {
@@ -249,8 +270,79 @@ With two runs, it shows why a cell takes longer in the later run.`,
 	})
 	f := cmd.Flags()
 	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two separated by a comma")
+	t.register(cmd)
+	f.DurationVar(&t.budget, "budget", defaultBudget, "`time` for --try: 3 repeats of each lever, then more of the undecided levers until all are decided or the time is over")
+	f.StringVarP(&output.directory, "output", "o", "", "`directory` for the run of --try (default: wirelab-runs/levers-DATE)")
 	f.StringVar(&rules, "categories", "", "a `file` of rules to use instead of the built-in rules; `default` prints the built-in rules")
 	return cmd
+}
+
+// tryFlags says which levers are tried.
+type tryFlags struct {
+	on     bool
+	named  []string
+	figure string
+	budget time.Duration
+}
+
+func (t *tryFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&t.on, "try", false, "try levers on the slower cell, by slices, and say which one moves it (docs/levers.md)")
+	f.StringSliceVar(&t.named, "levers", nil, "try these `options` of the cell's variant, as in gogc=400, in place of the catalogue's; implies --try")
+	f.StringVar(&t.figure, "of", "mean", "the `figure` that a lever shall move: mean or p99")
+	setCompletions(cmd, "levers", lists.Map(levers.Catalogue, levers.Lever.Name))
+	setCompletions(cmd, "of", levers.Figures)
+}
+
+// wanted reports whether levers are to be tried.
+func (t *tryFlags) wanted() bool { return t.on || len(t.named) > 0 }
+
+// try tries levers on a cell of a run, and then the best two together.
+func (a *app) try(ctx context.Context, directory, cells string, t tryFlags, output outputFlags) (found commandResult, err error) {
+	seen, err := a.readRun(directory)
+	if err != nil {
+		return found, usageError(err)
+	}
+	q, err := levers.Ask(directory, seen.Summary, cells, scenarioLibrary.Vocabulary())
+	if err != nil {
+		return found, usageError(fmt.Errorf("--try: %s: %w", directory, err))
+	}
+	q.Named, q.Figure = t.named, t.figure
+	next, err := q.Scenario()
+	if err != nil {
+		return found, usageError(fmt.Errorf("--try: %w", err))
+	}
+	if err := a.rerunInUserNamespace(ctx, plan.NeedsNetwork(next)); err != nil {
+		return found, err
+	}
+	var runs []*report.Run
+	for next != nil {
+		j := job{scenario: next, output: output}
+		if j.until, err = plan.NewUntil(next, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: cmp.Or(t.budget, defaultBudget) / 2}); err != nil {
+			return found, err
+		}
+		tried, status, err := a.measureAndRead(ctx, j)
+		if tried == nil {
+			return found, err
+		}
+		if err := cmp.Or(err, publish.WriteFiles(tried)); err != nil {
+			return found, err
+		}
+		runs, next = append(runs, tried), nil
+		switch {
+		case status == record.Interrupted:
+			a.sayf("interrupted; continue with `wirelab run --resume %s`", tried.Directory)
+			found.end = exitError{code: exitInterrupted}
+		case len(runs) == 1:
+			if next, err = q.Together(tried.Summary.Levers); err != nil {
+				return found, err
+			}
+			output.directory = cmp.Or(output.directory, tried.Directory) + "-together"
+		}
+	}
+	r := publish.NewLeverReport(runs)
+	found.value, found.words = r, r.Write
+	return found, nil
 }
 
 var lifecycles = []string{"kept", "new"}

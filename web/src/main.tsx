@@ -18,6 +18,7 @@ import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
 import { Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
 import { Differences } from "./sections/differences";
 import { at, hasCurve, Percentiles } from "./sections/percentiles";
+import { Levers } from "./sections/levers";
 import { Machines } from "./sections/machines";
 import { Profiles } from "./sections/profiles";
 import { Reproduce } from "./sections/reproduce";
@@ -43,6 +44,7 @@ function App({ run }: { run: Run }) {
   const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
   const all: [id: string, title: string, shown: boolean][] = [
     ...serviceSections(run),
+    ["levers", "Levers", run.levers.length > 0],
     ["claims", "Claims", run.claims.length > 0],
     ["scaling", "In flight", run.scalings.length > 0],
     ["search", "Search", searched(run).length > 0],
@@ -82,6 +84,7 @@ function App({ run }: { run: Run }) {
         {service && <Ends run={run} looks={looks} />}
         <Rest folded={service !== null} titles={all.slice(all.findIndex(([id]) => id === "checks")).filter(([, , has]) => has).map(([, title]) => title)}>
         {service?.checks}
+        <Levers run={run} />
         <Claims run={run} />
         <Scalings run={run} looks={looks} />
         <Searches run={run} />

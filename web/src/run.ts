@@ -64,6 +64,7 @@ export interface Run {
   scalings: Scaling[]; // throughput by calls in flight
   shares: Shares[]; // shares of the difference between a part's first and last variant
   steps: Step[]; // sizes at which a call's time jumps, and changes that remove the jump
+  levers: LeverTest[]; // changes of a variant, and how they move its calls
   claims: Claim[]; // claims of the scenario, with their outcomes
   allocations: Allocation[]; // heap allocations of an end by function
   insights: Insight[]; // readings of probes
@@ -745,6 +746,49 @@ export interface Lead {
   missing: string[]; // variants without a valid trial at a point, which no lead is about
   winners: Winner[]; // variants that are proven best, with their points
   standings: Standing[]; // the other variants, the closest first
+}
+
+/** A LeftOut is a lever that is not tried. */
+export interface LeftOut {
+  name: string; // The name of the change.
+  why: string; // Why it is not tried.
+}
+
+/** A LeverEffect is the effect of one lever. */
+export interface LeverEffect {
+  name: string; // the change, as in gogc=400
+  variant: string; // the plain variant with the change
+  write?: string; // the line to write into one's own program
+  costs?: string; // the price of the change
+  pairs: number; // number of repeats in which both variants have the figure
+  ratio: number | null; // the figure with the lever divided by the plain figure; null if one of them has no valid trial
+  p: number | null; // probability of such a ratio if the lever does nothing, Holm-adjusted; null with too few trials
+  verdict: "faster" | "slower" | "equivalent" | "undecided"; // verdict on the variant with the lever
+  margin: number; // smallest of 0.01, 0.02, 0.05 and 0.1 by which the lever changes the figure at most; 0 if it may change it by more
+  share: number | null; // share of the difference to the faster variant that the lever removes; null without one, or if the difference is not proven
+  cpu_ratio: number | null; // CPU time per call of both ends with the lever divided by the plain one; null if not measured
+  both?: string[]; // names of the two, the one that helps more first; absent for one change
+  excess: number | null; // the figure with both, divided by the figure that follows if the two effects multiply; null for one change
+  beyond: number | null; // the figure with both, divided by the figure with the better lever alone; null for one change
+  intervals: IntervalsByField;
+}
+
+/** A LeverTest says which changes of a variant, the plain one, move the time of its calls. */
+export interface LeverTest {
+  part: string;
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
+  load: Load;
+  metric: "mean" | "p99"; // the figure that the levers shall move
+  plain: string; // the variant without a lever
+  plain_us: number | null; // the plain variant's figure; null if no trial is valid
+  against?: string; // a faster variant; absent if the question was not about a difference
+  gap: number | null; // the plain variant's figure divided by the faster one's; null without one
+  levers: LeverEffect[]; // proven help first, the largest first; then the levers without a proven effect; harm last
+  not_tried: LeftOut[]; // levers that were not measured, and why
+  intervals: IntervalsByField;
 }
 
 /** A Life divides the time of a call into stages. */

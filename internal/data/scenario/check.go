@@ -132,9 +132,36 @@ func (c *checker) part(at treePath, p Part) *problem {
 			return c.problem(in("only", i), "only: found %v with %v and clients %d: the part lacks this stack, size or number of clients", only.Stack, only.Size, only.Clients)
 		}
 	}
-	for _, check := range []func(func(...any) treePath, Part) *problem{c.axes, c.network, c.load} {
+	for _, check := range []func(func(...any) treePath, Part) *problem{c.axes, c.network, c.load, c.levers} {
 		if problem := check(in, p); problem != nil {
 			return problem
+		}
+	}
+	return nil
+}
+
+// levers checks that the part has a stack for each lever.
+func (c *checker) levers(in func(...any) treePath, p Part) *problem {
+	l := p.Levers
+	if l.Figure == "" && l.Against.Stack == "" && l.Tried == nil && l.NotTried == nil {
+		return nil
+	}
+	has := func(v Variant) bool {
+		return slices.ContainsFunc(p.Stacks, func(one Variant) bool { return one.String() == v.String() })
+	}
+	switch {
+	case l.Figure != "" && l.Figure != "mean" && l.Figure != "p99":
+		return c.problem(in("levers", "figure"), "figure: found %q: want mean or p99", l.Figure)
+	case len(l.Tried) == 0:
+		return c.problem(in("levers", "tried"), "part %s tries no lever: list one or more under `tried`, or leave `levers` out", p.Name)
+	case l.Against.Stack != "" && !has(l.Against):
+		return c.problem(in("levers", "against"), "against: the part has no stack %s: list it under `stacks`", l.Against)
+	}
+	for i, lever := range l.Tried {
+		for _, v := range append([]Variant{lever.Stack}, lever.Both...) {
+			if !has(v) || v.String() == p.Stacks[0].String() {
+				return c.problem(in("levers", "tried", i), "the lever %s: the part has no changed stack %s: list it under `stacks`, after the first", lever.Name, v)
+			}
 		}
 	}
 	return nil

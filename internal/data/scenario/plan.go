@@ -264,7 +264,7 @@ func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, 
 			p.Stacks = nil
 		}
 		if len(p.Only) > 0 || len(p.Yardsticks) > 0 && slices.ContainsFunc(only.Claims, func(c Claim) bool { return c.Part == p.Name }) {
-			p.Repeats, p.Samples, p.Steps, p.Changes = repeats, false, nil, nil
+			p.Repeats, p.Samples, p.Steps, p.Changes, p.Levers = repeats, false, nil, nil, Levers{}
 			only.Parts = append(only.Parts, p)
 		}
 	}

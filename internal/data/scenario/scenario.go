@@ -118,6 +118,8 @@ type Part struct {
 	// Pairs of sizes between which the duration of a call may jump. The report says for each stack
 	// whether it jumps, and which stacks avoid the first stack's jump.
 	Steps []Step `json:"steps,omitempty"`
+	// Which changes of the first stack move its calls. wirelab explain --try writes it.
+	Levers Levers `json:"levers,omitzero"`
 	// The measured cells of the matrix. If left out, all cells.
 	Only []Choice `json:"only,omitempty"`
 	// The probes that record more than times, in separate trials because they slow a trial down:

@@ -25,6 +25,9 @@ func Answer(s *analysis.Summary) []string {
 		lines := append(words.CutLines(slices.Concat(serviceAnswers(s), mostFailures(s), fleetLine(s))), LoadRemarks(s)...)
 		return lines[:min(len(lines), words.MaxLines)]
 	}
+	if len(s.Levers) > 0 {
+		return Levers(s)
+	}
 	if d := analysis.NewVersionDiff(s); d != nil {
 		return words.CutLines(slices.Concat(versionAnswer(s, d), mostFailures(s), fleetLine(s), trustLine(s)))
 	}

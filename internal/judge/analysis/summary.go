@@ -78,6 +78,7 @@ type Results struct {
 	Scalings    []curves.Scaling      `json:"scalings"`       // throughput by calls in flight
 	Shares      []compare.Shares      `json:"shares"`         // shares of the difference between a part's first and last variant
 	Steps       []compare.Step        `json:"steps"`          // sizes at which a call's time jumps, and changes that remove the jump
+	Levers      []compare.LeverTest   `json:"levers"`         // changes of a variant, and how they move its calls
 	Claims      []compare.Claim       `json:"claims"`         // claims of the scenario, with their outcomes
 	Allocations []insight.Allocation  `json:"allocations"`    // heap allocations of an end by function
 	Insights    []insight.Insight     `json:"insights"`       // readings of probes
@@ -147,6 +148,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	s.Insights = insight.FindInsights(points, s.Comparisons, profiled, categories)
 	s.Profiles = insight.FindProfiles(points, profiled, categories)
 	s.Claims = compare.JudgeClaims(asked, points, run.Counted)
+	s.Levers = compare.FindLevers(asked, points)
 	s.Steps = compare.FindSteps(asked, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/internal/data/record"
@@ -225,95 +224,4 @@ func (l Library) DeclareMissing(m *record.Manifest) error {
 func haveSameChanges(a, b []scenario.Variant, changes int) bool {
 	n := changes + 1
 	return len(a) >= n && len(b) >= n && slices.EqualFunc(a[:n], b[:n], func(x, y scenario.Variant) bool { return x.String() == y.String() })
-}
-
-// A Listing lists all names that a scenario may use, for example of stacks and studies.
-type Listing struct {
-	Stacks    []ListedStack    `json:"stacks"`
-	Common    []ListedOption   `json:"options_of_every_stack"`
-	Workloads []ListedWorkload `json:"workloads"`
-	Links     []ListedName     `json:"links"`
-	Studies   []ListedName     `json:"studies"`
-	Formats   []ListedName     `json:"export_formats"`
-}
-
-// A ListedWorkload describes a workload and its options.
-type ListedWorkload struct {
-	ListedName
-	Sized   bool           `json:"takes_sizes"`
-	Options []ListedOption `json:"options,omitempty"`
-}
-
-// A ListedStack describes a stack and the options that only this stack has.
-type ListedStack struct {
-	ListedName
-	Connection string         `json:"default_connection"`
-	Options    []ListedOption `json:"options,omitempty"`
-}
-
-// A ListedName is a name with its description.
-type ListedName struct {
-	Name string `json:"name"`
-	Help string `json:"help"`
-}
-
-// A ListedOption describes an option. If it lists no values, the option takes any value.
-type ListedOption struct {
-	Key     string   `json:"key"`
-	Values  []string `json:"values,omitempty"`
-	Default string   `json:"default,omitempty"`
-	Help    string   `json:"help"`
-}
-
-// ListAll lists all names that a scenario may use. The caller adds the export formats.
-func (l Library) ListAll() (*Listing, error) {
-	all := &Listing{Common: listOptions(catalog.Common())}
-	for _, s := range catalog.Stacks() {
-		info := s.Info()
-		all.Stacks = append(all.Stacks, ListedStack{
-			ListedName: ListedName{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(catalog.Options(s)),
-		})
-	}
-	for _, w := range workloads.Workloads() {
-		info := w.Info()
-		all.Workloads = append(all.Workloads, ListedWorkload{
-			ListedName: ListedName{info.Name, info.Summary}, Sized: info.Sized, Options: listOptions(info.Options),
-		})
-	}
-	for _, p := range scenario.Profiles() {
-		all.Links = append(all.Links, ListedName{p.Name, p.Network.String() + ": " + p.Source})
-	}
-	for _, name := range StudyNames() {
-		s, err := l.FindScenario(name)
-		if err != nil {
-			return nil, err
-		}
-		parts := lists.Map(s.Parts, func(p scenario.Part) string { return p.Name })
-		all.Studies = append(all.Studies, ListedName{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
-	}
-	return all, nil
-}
-
-func listOptions(options []scenario.Option) []ListedOption {
-	return lists.Map(options, func(o scenario.Option) ListedOption { return ListedOption{o.Key, o.Values, o.Default, o.Help} })
-}
-
-// StackNames returns the names of all stacks.
-func StackNames() []string {
-	return lists.Map(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
-}
-
-// WorkloadsWithOptions returns the workloads' names, and each name with each value of each option.
-func WorkloadsWithOptions() []string {
-	var words []string
-	for _, w := range workloads.Workloads() {
-		info := w.Info()
-		words = append(words, info.Name)
-		for _, o := range info.Options {
-			for _, value := range o.Values {
-				words = append(words, info.Name+":"+o.Key+"="+value)
-			}
-		}
-	}
-	return words
 }

@@ -188,7 +188,7 @@ func Print(w io.Writer, seen *report.Run, p PrintOptions, page string) error {
 func printAnswer(out *strings.Builder, seen *report.Run, p PrintOptions, terminal format.Terminal, page string) {
 	s := seen.Summary
 	var lines []string
-	if !isPrintedAsLoad(s, p) {
+	if !isPrintedAsLoad(s, p) && len(s.Levers) == 0 {
 		lines = advice.Standings(s)
 	}
 	if s.IsPartial() {
@@ -223,6 +223,8 @@ func printTable(w io.Writer, seen *report.Run, p PrintOptions, terminal format.T
 	switch {
 	case seen.Summary.IsSweep() && len(p.Columns) == 0:
 		return table.WriteScaling(w, seen.Summary)
+	case len(seen.Summary.Levers) > 0 && len(p.Columns) == 0:
+		return table.WriteLevers(w, seen.Summary.Levers)
 	case isPrintedAsLoad(seen.Summary, p):
 		return table.WriteLoad(w, seen.Summary, table.Table{Terminal: terminal, Verbose: p.Verbose})
 	}

@@ -138,10 +138,13 @@ func CutLine(line string) string {
 // CommandIndent begins a line that holds only a command.
 const CommandIndent = "  "
 
-// CutLines shortens sentences that long names make too long. A command stays whole.
+// CodeIndent begins a line that holds only program code, which is never broken.
+const CodeIndent = "\t"
+
+// CutLines shortens sentences that long names make too long. A command and a line of code stay whole.
 func CutLines(lines []string) []string {
 	return lists.Map(lines, func(line string) string {
-		if strings.HasPrefix(line, CommandIndent) {
+		if strings.HasPrefix(line, CommandIndent) || strings.HasPrefix(line, CodeIndent) {
 			return line
 		}
 		return CutLine(line)

@@ -35,7 +35,7 @@ type OpenPoint struct {
 }
 
 // EvaluateLook evaluates a run by its goal. The goal is about claims, about the intervals of cells,
-// or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
+// about levers, or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
 // that have no valid trial, and would get none by more repeats.
 func EvaluateLook(m *record.Manifest, records []*record.Record) (Look, error) {
 	run, err := study.ReadRun(m, records, check.Limits{})
@@ -46,6 +46,8 @@ func EvaluateLook(m *record.Manifest, records []*record.Record) (Look, error) {
 		return lookAtClaims(JudgeClaims(run.Study, run.Points, run.Counted), m.Until.Looks[m.Until.Begun-1].Repeats), nil
 	case m.Until.Width > 0:
 		return lookAtCells(run.Points, m.Until.Width), nil
+	case len(run.Study.Levers) > 0:
+		return lookAtLevers(run.Study, run.Points), nil
 	}
 	return lookAtComparisons(run.Points), nil
 }

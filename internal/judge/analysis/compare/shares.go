@@ -127,10 +127,14 @@ const maxShareDistance = 100
 // change that a share of the total leaves over. The interval contains every share for which the rest
 // may be zero (Fieller 1954). It has no gaps if the total is proven not to be zero.
 func shareOf(estimate float64, rest func(share float64) (stats.Contrast, bool), at matrix.Level) matrix.Figure {
-	isPossible := func(share float64) bool {
+	return intervalOfShare(estimate, func(share float64) bool {
 		e, known := rest(share)
 		return !known || e.Interval(at.Confidence()).Contains(1)
-	}
+	})
+}
+
+// intervalOfShare returns the share with the interval that has every possible share.
+func intervalOfShare(estimate float64, isPossible func(share float64) bool) matrix.Figure {
 	end := func(beyond float64) float64 {
 		inside, outside := estimate, beyond
 		for range 60 { // 60 halvings find the end to the last digit

@@ -23,6 +23,7 @@ type Study struct {
 	Report  scenario.Report
 	Changes []VariantChanges
 	Steps   []StepQuestion
+	Levers  []LeverQuestion
 	Claims  []scenario.Claim
 	// Published is the source of the claims' published figures; empty if there is none.
 	Published string
@@ -53,6 +54,7 @@ func Read(m *record.Manifest) (*Study, error) {
 			Changes    []string        `json:"changes"`
 			Yardsticks []string        `json:"yardsticks"` // only yardstick variants that the run did not measure
 			Steps      []scenario.Step `json:"steps"`
+			Levers     scenario.Levers `json:"levers"`
 		} `json:"parts"`
 		Claims    []scenario.Claim `json:"claims"`
 		Published string           `json:"published"`
@@ -84,6 +86,9 @@ func Read(m *record.Manifest) (*Study, error) {
 		}
 		if len(part.Steps) > 0 && len(part.Stacks) > 0 {
 			s.Steps = append(s.Steps, StepQuestion{part.Name, part.Stacks[0], part.Steps})
+		}
+		if len(part.Levers.Tried) > 0 && len(part.Stacks) > 0 {
+			s.Levers = append(s.Levers, LeverQuestion{part.Levers, part.Name, part.Stacks[0]})
 		}
 		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardstick variants may follow
 			s.Changes = append(s.Changes, VariantChanges{part.Name, part.Stacks[:n+1], part.Changes})
@@ -129,6 +134,12 @@ type StepQuestion struct {
 	Part  string
 	First string // first variant, with which the other variants are compared
 	Sizes []scenario.Step
+}
+
+// A LeverQuestion asks which lever moves a part's first variant, plain.
+type LeverQuestion struct {
+	scenario.Levers
+	Part, Plain string
 }
 
 // A ClaimLook is one evaluation of the claims, after a number of repeats.

@@ -53,7 +53,7 @@ func Settings(variant string) ([]tuning.Setting, error) {
 // and the settings of this process are left out.
 func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), stack.Target{})
-	all = tuning.SettingsOf(tuning.Server, append(all, congestionSetting(s.variant)...))
+	all = tuning.SettingsOf(tuning.Server, append(all, commonSettings(s.variant)...))
 	if !elsewhere {
 		all = append(all, processSettings(tuning.Server)...)
 	}
@@ -63,7 +63,7 @@ func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
 // clientSettings returns the settings of a client that calls target t.
 func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), t)
-	all = append(all, congestionSetting(s.variant)...)
+	all = append(all, commonSettings(s.variant)...)
 	all = append(tuning.SettingsOf(tuning.Client, all), processSettings(tuning.Client)...)
 	if s.Client.Load.Model != scenario.Closed {
 		threads := runtime.GOMAXPROCS(0)
@@ -75,13 +75,15 @@ func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
 	return all, err
 }
 
-// congestionSetting returns a setting for the variant's congestion control, or nil if it has none.
-func congestionSetting(v scenario.Variant) []tuning.Setting {
-	name := catalog.Congestion(v)
-	if name == "" {
-		return nil
+// commonSettings returns the settings that the variant's options make, if every stack has the option.
+func commonSettings(v scenario.Variant) (all []tuning.Setting) {
+	if name := catalog.Congestion(v); name != "" {
+		all = append(all, tuning.Setting{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: congestion.Default(), Why: "the variant's option cc"})
 	}
-	return []tuning.Setting{{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: congestion.Default(), Why: "the variant's option cc"}}
+	if threads := catalog.Threads(v); threads != 0 {
+		all = append(all, tuning.Setting{Side: tuning.Both, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: "one per CPU", Why: "the variant's option gomaxprocs"})
+	}
+	return all
 }
 
 // extraSpinThreads is added to GOMAXPROCS for clients that spin until the next call is due.
@@ -101,7 +103,11 @@ func processSettings(end string) []tuning.Setting {
 		all = append(all, tuning.Setting{Side: end, Name: name, Value: value, Default: library, Why: why})
 	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		add("GOMEMLIMIT", strconv.FormatInt(limit, 10), "no limit", "large calls in flight must not exhaust the machine's memory")
+		why := "large calls in flight must not exhaust the machine's memory"
+		if limit != worker.MemoryLimit {
+			why = "the variant's option gomemlimit, or the environment of wirelab, sets it"
+		}
+		add("GOMEMLIMIT", strconv.FormatInt(limit, 10), "no limit", why)
 	}
 	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(gogc)

@@ -92,6 +92,12 @@ func (s *task) applyVariantRuntime() error {
 	if percent := catalog.Collector(s.variant); percent != 0 {
 		debug.SetGCPercent(percent)
 	}
+	if threads := catalog.Threads(s.variant); threads != 0 {
+		runtime.GOMAXPROCS(threads)
+	}
+	if limit := catalog.MemoryLimit(s.variant); limit != 0 {
+		debug.SetMemoryLimit(int64(limit))
+	}
 	if limit := catalog.SmallObject(s.variant); limit != 0 && limit != rebuild.SmallObjectLimit() {
 		return fmt.Errorf("variant %s: this program was not rebuilt for the option smallobject: the limit in its runtime is %d bytes", s.variant, rebuild.SmallObjectLimit())
 	}

@@ -33,8 +33,12 @@ type Layout struct {
 }
 
 // LayoutOf returns the layout of an answer's line. A line that begins with two spaces is a command,
-// whose lines end with a backslash if it is broken.
+// whose lines end with a backslash if it is broken. A line that begins with a tab is code, which is
+// not broken.
 func LayoutOf(line string, terminal Terminal) Layout {
+	if strings.HasPrefix(line, "\t") {
+		return Layout{Lead: "    "}
+	}
 	if strings.HasPrefix(line, "  ") {
 		return Layout{Width: terminal.Width, Lead: "  ", Hang: 6, Break: " \\"}
 	}

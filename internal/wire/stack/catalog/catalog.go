@@ -5,6 +5,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -60,6 +61,8 @@ const (
 	clientKey     = scenario.ClientOption
 	messagesKey   = "messages"
 	collectorKey  = "gogc"
+	threadsKey    = "gomaxprocs"
+	memoryKey     = "gomemlimit"
 	smallLimitKey = "smallobject"
 	congestionKey = "cc"
 
@@ -78,6 +81,8 @@ func Common() []scenario.Option {
 		{Key: clientKey, Values: []string{sizedClient, naiveClient}, Default: sizedClient, Help: "sized: avoids the machine's limits, for instance with sources spread over 127.0.0.0/8; naive: ignores them"},
 		{Key: messagesKey, Values: []string{freshMessages, pooledMessages}, Default: freshMessages, Help: "pooled: a stream's receiver reuses one message for all, if the workload allows it; vtprotobuf codecs then reuse the message's memory"},
 		{Key: collectorKey, Parse: parseCollector, Help: "N: at both ends the garbage collector runs when the heap has grown by N percent, in place of 100; off: only when memory gets short"},
+		{Key: threadsKey, Parse: scenario.Count, Help: "N: at both ends at most N threads run Go code at once, in place of one per CPU of the end; a client of an open loop gets one more"},
+		{Key: memoryKey, Parse: scenario.BytesUpTo(math.MaxInt32), Help: "SIZE: the memory limit of both ends' Go runtime, as in 64MiB, in place of 800 MiB"},
 		{Key: smallLimitKey, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "the size up to which Go's allocator treats an object as small; for sizes other than 32KiB wirelab builds both ends once with a changed runtime, which needs a clone of wirelab, its Go toolchain and some minutes"},
 		{Key: congestionKey, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC always uses its library's reno"},
 	}
@@ -162,6 +167,12 @@ func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messages
 
 // Collector returns the GOGC value of a variant's workers. 0 means the default.
 func Collector(v scenario.Variant) int { return scenario.Value[int](readCommon(v), collectorKey) }
+
+// Threads returns the GOMAXPROCS value of a variant's workers. 0 means the default.
+func Threads(v scenario.Variant) int { return scenario.Value[int](readCommon(v), threadsKey) }
+
+// MemoryLimit returns the memory limit of a variant's workers, in bytes. 0 means the default.
+func MemoryLimit(v scenario.Variant) int { return scenario.Value[int](readCommon(v), memoryKey) }
 
 // CollectorOff is the Collector value of workers that collect garbage only when memory gets short.
 const CollectorOff = -1
