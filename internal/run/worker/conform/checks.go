@@ -119,6 +119,7 @@ func (p Peer) clientChecks() []Check {
 		{Name: "client/input ends", Run: p.checkClientInputEnd},
 		{Name: "client/wrong answers", Run: p.checkWrongAnswers},
 		{Name: "client/times", Run: p.checkTimes},
+		{Name: "client/slow calls", Run: p.checkSlowCalls},
 	}
 	if p.Able == nil || slices.Contains(p.Able.Loads, "open") {
 		all = append(all, Check{Name: "client/open loop", Run: p.expectRequests(200, worker.Load{
