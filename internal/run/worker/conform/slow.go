@@ -17,7 +17,7 @@ const (
 	heldRequests = 400
 )
 
-// checkSlowCalls compares the client's calls with the times of the server's handlers, some of which hold their
+// checkSlowCalls compares the client's calls with the times of the server's handlers. Some handlers hold their
 // answers. Each call takes at least as long as its handler, on a machine of any speed.
 func (p Peer) checkSlowCalls(t T) {
 	for _, load := range []worker.Load{
