@@ -29,6 +29,10 @@ PATH=$PATH:/usr/sbin command -v nginx >/dev/null || missing+=(nginx-light)
 command -v caddy >/dev/null || missing+=(caddy)
 command -v node >/dev/null || missing+=(nodejs)
 command -v javac >/dev/null || missing+=(default-jdk-headless)
+# The probes' counts are compared with theirs.
+command -v strace >/dev/null || missing+=(strace)
+command -v bpftrace >/dev/null || missing+=(bpftrace)
+command -v perf >/dev/null || [ -z "$(apt-cache search --names-only '^linux-perf$' 2>/dev/null)" ] || missing+=(linux-perf)
 /usr/bin/python3 -c 'import grpc' 2>/dev/null || missing+=(python3-grpcio)
 # The container image is built with it, which needs no daemon and no registry.
 command -v buildah >/dev/null || missing+=(buildah)

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stdout, usage.MaxRSSBytes, err)
 	case "server":
 		serve()
+	case "touch":
+		touchAndSleep()
 	}
 }
 

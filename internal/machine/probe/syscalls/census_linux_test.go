@@ -1,12 +1,9 @@
 package syscalls
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -72,41 +69,6 @@ func subject() int {
 	_, _ = os.Stdout.Write(one[:])
 	_, _ = os.Stdin.Read(one[:])
 	return 0
-}
-
-// TestStraceHasTheSame counts the subject's calls in another way.
-func TestStraceHasTheSame(t *testing.T) {
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skip(err)
-	}
-	watch := orSkip(t, startBPFCounter)
-	seen := watchWrites(t, watch, watch.readings.ReadNow)
-	traced := exec.CommandContext(t.Context(), path, "-c", "-f", "-U", "calls,name", "-e", "trace=write,getppid,lseek", os.Args[0])
-	traced.Env = append(os.Environ(), "WIRELAB_SUBJECT=1")
-	var table bytes.Buffer
-	traced.Stderr = &table
-	if err := traced.Run(); err != nil {
-		if strings.Contains(table.String(), "Operation not permitted") {
-			t.Skip(table.String())
-		}
-		t.Fatal(err, table.String())
-	}
-	found := 0
-	for line := range strings.Lines(table.String()) {
-		fields := strings.Fields(line)
-		count, err := strconv.ParseInt(fields[0], 10, 64)
-		if err != nil || len(fields) != 2 || fields[1] == "total" {
-			continue
-		}
-		found++
-		if call := find(seen, fields[1]); call.Count != count {
-			t.Errorf("strace has %d calls of %s, the census %d", count, fields[1], call.Count)
-		}
-	}
-	if found != 3 {
-		t.Errorf("strace printed\n%s", table.String())
-	}
 }
 
 // TestCensusIsExact knows how many writes a process makes.
