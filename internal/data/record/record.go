@@ -181,6 +181,13 @@ func (r *Record) Failed() int64 {
 	return n
 }
 
+// ServerMayBeOther reports whether the server may be among the other programs of the machine, because wirelab
+// did not start it and does not know its processes.
+func (r *Record) ServerMayBeOther() bool {
+	_, known := r.Server.CPUNS()
+	return r.Cell.Target != "" && !r.Cell.Kind().Unplaced && !known
+}
+
 // Calls returns the number of calls in the warm-up and in the window.
 func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }
 

@@ -29,7 +29,7 @@ func otherProgramsOf(records []*record.Record) *OtherPrograms {
 	trials := 0.0
 	shares := map[string]float64{}
 	for _, r := range records {
-		if r.Host.OthersShare == nil || r.Cell.Target != "" && !r.Cell.Kind().Unplaced {
+		if r.Host.OthersShare == nil || r.ServerMayBeOther() {
 			continue
 		}
 		trials++

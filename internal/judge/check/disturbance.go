@@ -246,7 +246,7 @@ func (t trial) checkNeighbours() record.Check {
 	if own := t.Host.Neighbours; c.Level != record.OK && len(own) > 0 && t.isServedHere() {
 		c.Detail += fmt.Sprintf("; if %s belongs to your service, add --also with its PID or port", own[0].Name)
 	}
-	if t.Cell.Target != "" && !t.Cell.Kind().Unplaced {
+	if t.Record.ServerMayBeOther() {
 		c.Level = record.Unknown
 		c.Detail += "; this includes the server at " + t.Cell.Target + " if it runs on this machine"
 	}

@@ -53,7 +53,7 @@ func (t trial) checkAffinity() record.Check {
 	}
 	c.Level, c.Detail = record.Warning, strings.Join(found, "; ")
 	asked := len(commonCPUs(client.CPUs, server.CPUs)) > 0 // both ends were assigned to one CPU
-	if t.Cell.Kind().Unplaced {                            // wirelab could not place the service
+	if t.Cell.Kind().Unplaced || t.Cell.Target != "" {     // wirelab could not place the service
 		if c.Figure != nil && t.limits.Moved.level(*c.Figure) == record.OK {
 			c.Level = record.OK
 			c.Detail += ", but used too little CPU time to be in each other's way"

@@ -194,7 +194,12 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.1), nil }, "neighbours", record.Warning, "10 %"},
 		{"loud neighbours that left no gaps", func(r *record.Record) { r.Host.OthersShare = new(0.6) }, "neighbours", record.Warning, "60 %"},
 		{"neighbours that left no gaps", func(r *record.Record) { r.Host.OthersShare = new(0.2) }, "neighbours", record.OK, "20 %"},
-		{"a foreign server is a neighbour", func(r *record.Record) { r.Host.OthersShare, r.Cell.Target = new(0.6), "127.0.0.1:9" }, "neighbours", record.Unknown, "127.0.0.1:9"},
+		{"a foreign server is a neighbour", func(r *record.Record) {
+			r.Host.OthersShare, r.Cell.Target, r.Server = new(0.6), "127.0.0.1:9", record.Process{}
+		}, "neighbours", record.Unknown, "127.0.0.1:9"},
+		{"neighbours of a foreign server whose processes were found", func(r *record.Record) {
+			r.Host.OthersShare, r.Cell.Target = new(0.6), "127.0.0.1:9"
+		}, "neighbours", record.Warning, "60 %"},
 		{"threads that waited for a CPU", func(r *record.Record) {
 			wait(r, r.WindowNS/5, 2)
 			r.Client.Busy, r.Server.Busy = new(0.5), new(0.5)

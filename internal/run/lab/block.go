@@ -113,16 +113,16 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 	return records, nil
 }
 
-// findServices finds the processes of the users' services that run already, and those that serve
-// several trials of the block, such as a database of two versions.
+// findServices finds the processes of the servers that run already, and those that serve several trials of the
+// block, such as a database of two versions.
 func (b *block) findServices() {
-	if !b.trials[0].isService() { // all trials of a block have the same kind
+	if !slices.ContainsFunc(b.trials, func(t *trial) bool { return t.target() != "" }) {
 		return
 	}
 	table := b.watch.Processes()
 	var seen, shared []int
 	for _, t := range b.trials {
-		t.ancestors = findService(b.lab.Definitions[t.planned.Cell.Variant.String()], t.target(), b.lab.Also)
+		t.ancestors = t.findServers()
 		family := table.Families(t.ancestors)
 		shared = append(shared, slices.DeleteFunc(slices.Clone(family), func(pid int) bool { return !slices.Contains(seen, pid) })...)
 		seen = append(seen, family...)

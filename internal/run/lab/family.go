@@ -37,6 +37,9 @@ func findService(defined, address string, also []int) []int {
 // IsOwnAddress reports whether an address belongs to this machine.
 func IsOwnAddress(address string) bool {
 	name, _, err := net.SplitHostPort(address)
+	if name == "localhost" {
+		return true
+	}
 	ip := net.ParseIP(name)
 	if err != nil || ip == nil {
 		return false

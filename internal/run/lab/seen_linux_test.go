@@ -81,6 +81,7 @@ func TestWhatIsNotSeenOfAServiceIsSaid(t *testing.T) {
 			t.Skip(err)
 		}
 		watched := &trial{observer: watch}
+		watched.planned.Cell.Variant.Stack = record.ServiceStack
 		serving := &server{address: one.address}
 		if one.found != nil {
 			serving.service = newServiceFamily(host.ReadProcessTable(), one.found)
@@ -93,6 +94,41 @@ func TestWhatIsNotSeenOfAServiceIsSaid(t *testing.T) {
 		if one.want == "" && slices.ContainsFunc(missing, func(text string) bool { return strings.HasPrefix(text, "the service") }) ||
 			one.want != "" && !slices.ContainsFunc(missing, func(text string) bool { return strings.HasPrefix(text, one.want) }) {
 			t.Errorf("of %s is missing %q, want %q", one.address, missing, one.want)
+		}
+	}
+}
+
+// TestATargetOfThisMachineIsSeen: wirelab finds the process behind the port of a server that it did not start.
+func TestATargetOfThisMachineIsSeen(t *testing.T) {
+	takesSeconds(t)
+	l := newLab(t)
+	process, err := worker.Start(worker.Launch{Name: "server", Command: l.Worker, Spec: worker.Spec{
+		Contract: worker.Contract, Role: worker.ServerRole, Stack: "tcp", Address: "127.0.0.1:0",
+		Workload: worker.Workload{Name: "echo", RequestBytes: 64, ResponseBytes: 64},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	ready, err := process.Ready(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Targets = map[string]string{"tcp": ready.Address}
+	s := oneCell(t, "tcp")
+	s.Parts[0].Probes = []scenario.Probe{record.ProbeSyscalls}
+	for _, r := range runAll(t, l, s) {
+		if r.Failure != "" {
+			t.Fatal(r.Failure)
+		}
+		if _, known := r.Server.CPUNS(); !known || r.ServerMayBeOther() || strings.Contains(strings.Join(r.Warnings, ""), "the cost of this server is unknown") {
+			t.Errorf("the server's cost is unknown: warnings %q", r.Warnings)
+		}
+		if r.Probe == "" {
+			continue
+		}
+		if seen := r.Server.Seen; seen == nil || len(seen.Syscalls) == 0 {
+			t.Errorf("nothing was seen of the server: %+v", seen)
 		}
 	}
 }

@@ -41,15 +41,13 @@ type server struct {
 func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, error) {
 	if address := t.target(); address != "" {
 		given := &server{address: address, trust: t.lab.Trust}
-		if t.isService() {
-			switch found := newServiceFamily(t.block.watch.Processes(), t.ancestors, t.shared...); {
-			case len(found.last) > 0:
-				given.service, given.outside = found, worker.ReadCostOf(found.ancestors[0], found.read)
-			case len(t.ancestors) > 0:
-				r.Warnings = append(r.Warnings, "the CPU time of the service is unknown: the same processes serve both versions")
-			}
-			t.watchService(given)
+		switch found := newServiceFamily(t.block.watch.Processes(), t.ancestors, t.shared...); {
+		case len(found.last) > 0:
+			given.service, given.outside = found, worker.ReadCostOf(found.ancestors[0], found.read)
+		case len(t.ancestors) > 0 && t.isService():
+			r.Warnings = append(r.Warnings, "the CPU time of the service is unknown: the same processes serve both versions")
 		}
+		t.watchService(given)
 		return given, nil
 	}
 	process, err := t.launch(ctx, worker.Launch{

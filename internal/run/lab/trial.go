@@ -103,7 +103,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	case server.process != nil || server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
 	case !t.isService(): // the report of a service always says that
-		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: the cost of this server is unknown")
+		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: the cost of this server is unknown"+t.whyUnfound(server))
 	}
 	applyAllowance(&r.Client, result.Allowance)
 	applyAllowance(&r.Server, serverResult.Allowance)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/run/crowd"
@@ -25,6 +27,22 @@ func startObserver(c scenario.Cell) (*worker.Observer, error) {
 	return worker.StartObserver(string(c.Probe))
 }
 
+// findServers returns the processes of a server that wirelab did not start, if it is on this machine.
+func (t *trial) findServers() []int {
+	address := t.target()
+	switch {
+	case t.isService():
+		return findService(t.lab.Definitions[t.planned.Cell.Variant.String()], address, t.lab.Also)
+	case address == "" || t.lab.Fleet != nil || !IsOwnAddress(address):
+		return nil
+	}
+	network := "tcp"
+	if strings.HasSuffix(t.planned.Cell.Variant.Stack, "h3") {
+		network = "udp"
+	}
+	return host.FindListeners(network, address)
+}
+
 // watchService makes the probe observe the processes of a user's service. What cannot be observed goes
 // into t.unobserved, and the trial goes on with the client alone.
 func (t *trial) watchService(s *server) {
@@ -38,13 +56,26 @@ func (t *trial) watchService(s *server) {
 			t.unobserved = append(t.unobserved, fmt.Sprintf("process %d of the service: %v", pid, err))
 		}
 	}
-	switch {
-	case len(s.watched) > 0:
-	case !filepath.IsAbs(s.address) && !IsOwnAddress(s.address):
-		t.unobserved = append(t.unobserved, fmt.Sprintf("the service: %s is on another machine; run wirelab there", s.address))
-	default:
-		t.unobserved = append(t.unobserved, fmt.Sprintf("the service: the processes that listen on %s were not found, as those of another user or of a container; run as root, or name them with --also PID", s.address))
+	if len(s.watched) == 0 {
+		what := "the server"
+		if t.isService() {
+			what = "the service"
+		}
+		t.unobserved = append(t.unobserved, what+t.whyUnfound(s))
 	}
+}
+
+// whyUnfound says why the processes of a server that wirelab did not start are unknown.
+func (t *trial) whyUnfound(s *server) string {
+	switch {
+	case len(t.ancestors) > 0:
+		return ", because the same processes serve several variants: measure one variant at a time"
+	case !filepath.IsAbs(s.address) && !IsOwnAddress(s.address):
+		return fmt.Sprintf(": %s is on another machine; run wirelab there", s.address)
+	case t.isService():
+		return fmt.Sprintf(": the processes that listen on %s were not found, as those of another user or of a container; run as root, or name them with --also PID", s.address)
+	}
+	return fmt.Sprintf(": the processes that listen on %s were not found, as those of another user or of a container; run as root", s.address)
 }
 
 // describeUnobserved returns what the probe did not observe of a service, and why.
