@@ -16,6 +16,8 @@ const (
 	// the same turns from the machine's clock. Calls outside the turns show what tracing costs.
 	cycleNS = int64(300 * time.Millisecond)
 	turnNS  = int64(200 * time.Millisecond)
+	// settlingNS is the time after a turn in which a worker writes its trace.
+	settlingNS = int64(10 * time.Millisecond)
 	// keptTurns limits the files of a recorder. The window of a pass is shorter than these turns.
 	keptTurns = 40
 	// maxTurnBytes limits the trace of a turn. Several million events fit.

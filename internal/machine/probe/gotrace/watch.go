@@ -75,7 +75,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	}
 	how := w.Coverage()
 	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing)}
-	var traced []probe.Span
+	var on, off []probe.Span
 	var turns [][2]*timeline
 	calls := 0
 	for turn := m.BeginNS / cycleNS; turn*cycleNS < m.EndNS; turn++ {
@@ -92,13 +92,14 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 			}
 		}
 		turns = append(turns, both)
-		traced = append(traced, probe.Span{BeginNS: turn * cycleNS, EndNS: turn*cycleNS + turnNS})
+		on = append(on, probe.Span{BeginNS: turn * cycleNS, EndNS: turn*cycleNS + turnNS})
+		off = append(off, probe.Span{BeginNS: turn*cycleNS + turnNS + settlingNS, EndNS: (turn + 1) * cycleNS})
 		calls += len(both[probe.Client].regions)
 	}
 	for _, both := range turns {
 		divideTurn(both[probe.Client], both[probe.Server], cpus[probe.Server], [2]int64{m.BeginNS, m.EndNS}, 1+calls/maxCalls, life)
 	}
-	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, traced)
+	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, on, off)
 	switch {
 	case len(turns) == 0:
 		life.Missing = append(life.Missing, "all calls: the client did not trace itself: it must be wirelab's own")

@@ -52,7 +52,7 @@ type Watch struct {
 
 	seen   []event
 	came   []arrival
-	on     []probe.Span
+	turns  turns
 	failed error
 	stop   chan struct{}
 	done   chan struct{}
@@ -223,14 +223,19 @@ func (w *Watch) runTurns(running bpf.RunningPrograms) {
 		stopped := w.waitForTurnEnd()
 		ended := clock.Now()
 		w.failed = running.Close()
+		off := clock.Now() // on a busy machine, tens of milliseconds later
 		lost, err := w.drain()
 		w.failed = errors.Join(w.failed, err)
-		if !lost { // do not use a period in which events were lost
-			w.on = append(w.on, probe.Span{BeginNS: began, EndNS: ended})
+		turn := probe.Span{BeginNS: began, EndNS: ended}
+		if lost {
+			w.turns.lost = append(w.turns.lost, turn)
+		} else {
+			w.turns.on = append(w.turns.on, turn)
 		}
 		if stopped || w.waitTurnDuration() || w.failed != nil {
 			return
 		}
+		w.turns.off = append(w.turns.off, probe.Span{BeginNS: off, EndNS: clock.Now()})
 		running, w.failed = w.loaded.Attach()
 	}
 }
@@ -306,7 +311,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
 	}
 	w.assignArrivals(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
-	life := divideCalls(m.Calls, m.Handled, w.seen, w.on)
+	life := divideCalls(m.Calls, m.Handled, w.seen, w.turns)
 	life.Method = w.Coverage().Method
 	if len(m.Calls) > 0 && len(m.Handled) == 0 {
 		life.Missing = append(life.Missing, "all calls: this server does not record when its handlers run; use a server of wirelab")

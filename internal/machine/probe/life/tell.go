@@ -16,6 +16,7 @@
 package life
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 
@@ -49,13 +50,26 @@ var Stages = []string{
 	"server: encode", "send answer", "wake client", "client: schedule", "receive answer", "client: decode",
 }
 
+// turns holds the periods of the programs in the kernel. Between them, programs are being attached or detached.
+type turns struct {
+	on, lost []probe.Span // all programs ran; in lost, the kernel had no room for some of their events
+	off      []probe.Span // no program ran
+}
+
 // divideCalls divides calls into stages. The durations of a call's stages add up to its time. Calls
-// and events must be in order of time. on holds the periods in which no event was lost.
-func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
+// and events must be in order of time.
+func divideCalls(calls, handled [][2]int64, events []event, turns turns) *record.Life {
 	life := &record.Life{Stages: Stages}
+	traced, lost := 0, 0
 	for _, call := range calls {
 		begin, end := call[0], call[0]+call[1]
-		if !probe.InsideOneSpan(on, begin, end) {
+		switch {
+		case probe.InsideOneSpan(turns.on, begin, end):
+			traced++
+		case probe.InsideOneSpan(turns.lost, begin, end):
+			lost++
+			continue
+		default:
 			continue
 		}
 		handler, found := singleHandler(handled, begin, end)
@@ -70,7 +84,15 @@ func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *re
 		}
 		life.Calls = append(life.Calls, durations(instants))
 	}
-	life.TracedNS, life.BareNS = probe.MeanInTurns(calls, on)
+	life.TracedNS, life.BareNS = probe.MeanInTurns(calls, turns.on, turns.off)
+	life.Untold += int64(lost)
+	if lost > 0 {
+		life.Missing = append(life.Missing, fmt.Sprintf("%d of %d calls: the kernel had no room for their events, which are read only when a CPU is free: use fewer CPUs for both ends", lost, len(calls)))
+	}
+	if traced+lost == 0 && len(calls) > 0 {
+		life.Untold = int64(len(calls))
+		life.Missing = append(life.Missing, fmt.Sprintf("all %d calls: none began and ended while the programs ran: the probe got a CPU too late to switch them on; leave a CPU free of both ends", len(calls)))
+	}
 	return life
 }
 

@@ -2,6 +2,7 @@ package life
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"wirelab.dev/internal/machine/probe"
@@ -34,7 +35,7 @@ func oneCall() (call, handler [2]int64, events []event) {
 	}
 }
 
-var always = []probe.Span{{BeginNS: 0, EndNS: 1000}}
+var always = turns{on: []probe.Span{{BeginNS: 0, EndNS: 1000}}}
 
 func TestStagesAddUp(t *testing.T) {
 	call, handler, events := oneCall()
@@ -75,11 +76,23 @@ func TestWhatIsMissingIsNotTold(t *testing.T) {
 	}
 }
 
-// TestTurnsTellTheCost: a call at the edge of a turn is neither traced nor bare.
+// TestTurnsTellTheCost: a call at the edge of a turn is neither traced nor bare, nor is one while programs are
+// being detached.
 func TestTurnsTellTheCost(t *testing.T) {
-	on := []probe.Span{{BeginNS: 0, EndNS: 100}}
-	life := divideCalls([][2]int64{{10, 30}, {50, 50}, {90, 20}, {100, 7}, {200, 9}}, nil, nil, on)
-	if *life.TracedNS != 40 || *life.BareNS != 8 || life.Untold != 2 {
-		t.Errorf("traced %v, bare %v, %d untold; want 40, 8 and 2", *life.TracedNS, *life.BareNS, life.Untold)
+	periods := turns{on: []probe.Span{{BeginNS: 0, EndNS: 100}}, off: []probe.Span{{BeginNS: 120, EndNS: 300}}, lost: []probe.Span{{BeginNS: 400, EndNS: 500}}}
+	life := divideCalls([][2]int64{{10, 30}, {50, 50}, {90, 20}, {105, 70}, {120, 7}, {200, 9}, {410, 5}, {420, 5}}, nil, nil, periods)
+	if *life.TracedNS != 40 || *life.BareNS != 8 || life.Untold != 4 {
+		t.Errorf("traced %v, bare %v, %d untold; want 40, 8, and 2 without a handler with 2 lost", *life.TracedNS, *life.BareNS, life.Untold)
+	}
+	if len(life.Missing) != 1 || !strings.HasPrefix(life.Missing[0], "2 of 8 calls: the kernel had no room") {
+		t.Errorf("missing: %q", life.Missing)
+	}
+}
+
+// TestCallsInPausesAloneAreExplained: the probe got no CPU in the window.
+func TestCallsInPausesAloneAreExplained(t *testing.T) {
+	life := divideCalls([][2]int64{{120, 7}, {200, 9}, {320, 9}}, nil, nil, turns{off: []probe.Span{{BeginNS: 120, EndNS: 300}}})
+	if life.Calls != nil || life.Untold != 3 || len(life.Missing) != 1 || !strings.HasPrefix(life.Missing[0], "all 3 calls: none began and ended while the programs ran") {
+		t.Errorf("%d untold, missing %q", life.Untold, life.Missing)
 	}
 }
