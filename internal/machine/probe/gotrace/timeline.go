@@ -271,13 +271,14 @@ var purposesOfFunctions = []struct {
 	{"rpc/h2.(*", forWindow},                          // fastgrpc
 	{"creditrpc.", forWindow},                         // credits of the receiver
 	{"semaphore.(*Weighted).Acquire", forLock},        // x/sync
-	{"sync.(*", forLock},
 }
 
 func (r *reading) purposeOf(s *trace.StateTransition) purpose {
 	switch s.Reason {
 	case "network":
 		return forNetwork
+	case "sleep":
+		return other
 	case "sync", "sync.(*Cond).Wait":
 		return forLock
 	case "GC mark assist wait for work", "wait until GC ends":
