@@ -103,7 +103,7 @@ func tailCauseWords(c insight.Cause) string {
 		insight.ByCollector:  "the garbage collector",
 		insight.ByLock:       "waiting for a lock",
 		insight.ByWindow:     "waiting for a flow-control window",
-		insight.ByNeighbour:  "other programs or threads on the CPU",
+		insight.ByNeighbour:  "waiting while another program or thread had the CPU",
 		insight.ByHeadOfLine: "waiting behind other calls",
 		insight.ByConnection: "data that waits in the socket",
 		insight.ByPackets:    "sending and receiving in the kernel",

@@ -58,7 +58,7 @@ export function Lanes({ bars }: { bars: Bar[] }) {
             <div class="bar-name">{name}</div>
             <div class="lanes" role="img" aria-label={`${name}: ${stages.map(({ of, value }) => `${of.name} ${micros(value)}`).join(", ")}`}>
               {ticks.map((tick) => <i class="grid" key={tick} style={{ left: place(tick) }} />)}
-              {stages.map(({ of, value, label = of.name.replace(/^\w+: /, "") }) => {
+              {stages.filter(({ value }) => value > 0).map(({ of, value, label = of.name.replace(/^\w+: /, "") }) => {
                 const left = place(from);
                 from += value;
                 return (
