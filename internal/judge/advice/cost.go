@@ -163,7 +163,7 @@ func distinctNames(e *insight.Explanation) (of, against string) {
 	if of, against = e.SettingsOfEach(); of != against {
 		return "with " + of, "with " + against
 	}
-	return "in " + e.Of.Part, "in " + e.Against.Part
+	return "in part " + e.Of.Part, "in part " + e.Against.Part
 }
 
 // overName names a cell by its variant, or a version of a service as base or head.

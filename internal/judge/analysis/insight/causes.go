@@ -74,6 +74,9 @@ func (f *finder) addCPU(e *Explanation) {
 		factor := f.factor(cpu.End)
 		for _, part := range cpu.Parts {
 			kind := kindOfCategory(part.Name, cpu.End)
+			if kind == ByEncryption && (opensConnections(f.of, nil) || f.against != nil && opensConnections(f.against, nil)) {
+				kind = ByHandshake
+			}
 			a, b, err := part.A, part.B, part.Error
 			if kind == ByCollector {
 				a, b, err = f.collectorTime(part)
@@ -130,9 +133,6 @@ func (f *finder) addQueues() {
 		base := cpuTime(cmp.Or(f.against, f.of), end)
 		f.add(kind, end, (f.a.of(end)-1)*base, (f.b.of(end)-1)*base, 0)
 	}
-	if f.hasNeighbours() {
-		f.addWaits(ByNeighbour)
-	}
 }
 
 // leastOthers is the number of CPUs from which other programs' use of CPUs may be a cause.
@@ -152,17 +152,6 @@ func (f *finder) hasNeighbours() bool {
 	return math.Abs(more) >= leastOthers && sign(more) == sign(f.whole)
 }
 
-// addWaits adds the time for which threads were ready, but had no CPU. The reason is known.
-func (f *finder) addWaits(kind CauseKind) {
-	for _, end := range []string{ClientEnd, ServerEnd} {
-		a, b := 0.0, valueOf(endFactsOf(f.of, end).Waited)
-		if f.against != nil {
-			a = valueOf(endFactsOf(f.against, end).Waited)
-		}
-		f.add(kind, end, a, b, 0)
-	}
-}
-
 // addStages adds what the stages of calls tell and CPU time does not: waits.
 func (f *finder) addStages(e *Explanation) {
 	if len(e.Stages) == 0 {
@@ -170,12 +159,15 @@ func (f *finder) addStages(e *Explanation) {
 	}
 	hasCPU := len(e.CPU) > 0
 	var handler Change
+	f.addWaking(e.Stages[0].Parts)
 	for _, part := range e.Stages[0].Parts {
 		kind, end, wait := kindOfStage(part.Name)
 		switch {
 		case part.Name == handlerStage:
 			handler = part
-		case wait && !(kind == ByRunQueue && f.b.busiest != ""), !hasCPU:
+		case f.b.busiest != "" && (kind == ByRunQueue || kind == ByConnection), kind == ByNeighbour && !f.hasNeighbours():
+			// addQueues and addIdle tell more
+		case wait, !hasCPU:
 			f.add(kind, end, part.A, part.B, part.Error)
 		}
 	}
@@ -197,6 +189,30 @@ func (f *finder) addStages(e *Explanation) {
 		return
 	}
 	f.add(ByHandlerWait, ServerEnd, waitA, waitB, math.Hypot(handler.Error, computing.error))
+}
+
+// addWaking replaces the CPU time of waking threads in one cell by the stages between the data and the
+// running thread, if these take longer: a CPU that wakes up uses no CPU time.
+func (f *finder) addWaking(stages []Change) {
+	if f.against != nil || f.b.inFlight >= leastQueue {
+		return
+	}
+	for _, end := range []string{ClientEnd, ServerEnd} {
+		staged, used := 0.0, 0.0
+		for _, part := range stages {
+			if kind, at, _ := kindOfStage(part.Name); kind == ByWaking && at == end {
+				staged += part.B
+			}
+		}
+		waking, others := splitBy(f.evidence, func(e evidence) bool { return e.kind == ByWaking && e.end == end })
+		for _, e := range waking {
+			used += e.b
+		}
+		if staged > used {
+			f.evidence = others
+			f.add(ByWaking, end, 0, staged, 0)
+		}
+	}
 }
 
 // computesByDesign reports whether a workload's option makes its handler compute, and with one call in
@@ -246,7 +262,20 @@ func (f *finder) addIdle(m *Measured, e *Explanation) {
 		a = rest(m.A, f.against, f.a, func(e evidence) float64 { return e.a })
 	}
 	b := rest(m.B, f.of, f.b, func(e evidence) float64 { return e.b })
+	if f.hasNeighbours() {
+		othersA, othersB := 0.0, math.Min(waited(f.of), math.Max(0, b))
+		if f.against != nil {
+			othersA = math.Min(waited(f.against), math.Max(0, a))
+		}
+		f.add(ByNeighbour, "", othersA, othersB, 0)
+		a, b = a-othersA, b-othersB
+	}
 	f.add(idle, "", a, b, 0)
+}
+
+// waited returns for how long threads of both ends were ready per call, but had no CPU.
+func waited(i *Insight) float64 {
+	return valueOf(i.Facts.Client.Waited) + valueOf(i.Facts.Server.Waited)
 }
 
 const (
@@ -366,8 +395,8 @@ func (f *finder) factsBehind(c *Cause) string {
 // evidence that is left. It returns nil if the evidence does not agree.
 func (f *finder) takeEffect(c change, all []evidence) (*Cause, []evidence) {
 	known, is := effects[c.key]
-	if !is {
-		return nil, all
+	if !is || f.against == nil && known.says == "" {
+		return nil, all // in one cell, a setting is a reason only if it costs something by itself
 	}
 	ofOthers := func(kind CauseKind) bool {
 		return slices.ContainsFunc(f.changed, func(other change) bool { return other != c && slices.Contains(effects[other.key].kinds, kind) })

@@ -67,6 +67,7 @@ func (e *Explanation) Differences() []string {
 	var texts []string
 	for _, c := range changesBetween(e.Against, e.Of) {
 		switch {
+		case c.key == sharingSetting: // a consequence of others
 		case c.a == "":
 			texts = append(texts, c.key+"="+c.b)
 		case c.b == "":
@@ -82,7 +83,7 @@ func (e *Explanation) Differences() []string {
 func (e *Explanation) SettingsOfEach() (of, against string) {
 	var b, a []string
 	for _, c := range changesBetween(e.Against, e.Of) {
-		if _, known := effects[c.key]; !known {
+		if _, known := effects[c.key]; !known || c.key == sharingSetting {
 			continue
 		}
 		write := func(value string) string {
@@ -307,7 +308,11 @@ func countConnections(more, less *Insight) string {
 	if less == nil {
 		return ""
 	}
-	return soText + fmt.Sprintf("all calls share %s connections, against %s", units.Number(valueOf(more.Facts.Connections)), units.Number(valueOf(less.Facts.Connections)))
+	all := units.Number(valueOf(more.Facts.Connections)) + " connections"
+	if all == "1 connections" {
+		all = "one connection"
+	}
+	return soText + fmt.Sprintf("all calls share %s, against %s", all, units.Number(valueOf(less.Facts.Connections)))
 }
 
 func countStalls(more, _ *Insight) string {

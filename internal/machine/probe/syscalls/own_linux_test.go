@@ -16,7 +16,7 @@ const reader = "reader"
 
 const ownReadings = 300
 
-// readSelf takes one reading, and when its input says so many more. It prints their own system calls.
+// readSelf takes one reading, and ownReadings more when its input says so. It prints their own system calls.
 func readSelf() int {
 	var one [1]byte
 	read := probe.WithStoppedTime(probe.ReadSelf)
