@@ -180,6 +180,7 @@ func (t *truth) measuredCells(results string) (names []string, err error) {
 		Cells []struct {
 			Part, Variant, Workload string
 			RequestBytes            int `json:"request_bytes"`
+			ResponseBytes           int `json:"response_bytes"`
 			Clients                 int
 		}
 	}
@@ -187,7 +188,11 @@ func (t *truth) measuredCells(results string) (names []string, err error) {
 		return nil, err
 	}
 	for _, c := range printed.Cells {
-		names = append(names, fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, size(c.RequestBytes), c.Clients))
+		payload := size(c.RequestBytes)
+		if c.ResponseBytes != c.RequestBytes {
+			payload += "-" + size(c.ResponseBytes)
+		}
+		names = append(names, fmt.Sprintf("%s/%s/%s/%s/c=%d", c.Part, c.Variant, c.Workload, payload, c.Clients))
 	}
 	return names, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Causes are found in three steps:
@@ -108,18 +109,14 @@ func (f *finder) factor(end string) float64 {
 // collectorTime returns the collector's CPU time in both cells, by the runtime's own count in the measured
 // trials if there is one, or else by samples.
 func (f *finder) collectorTime(sampled Change) (a, b, err float64) {
-	of := endFactsOf(f.of, sampled.End).Collector
-	if f.against == nil {
-		if of == nil {
-			return 0, sampled.B, sampled.Error
-		}
-		return 0, of.Value, standardError(of, f.of.Facts.Valid)
+	of, before := endFactsOf(f.of, sampled.End), &EndFacts{Collector: &matrix.Figure{}}
+	if f.against != nil {
+		before = endFactsOf(f.against, sampled.End)
 	}
-	before := endFactsOf(f.against, sampled.End).Collector
-	if of == nil || before == nil {
+	if of.Collector == nil || before.Collector == nil {
 		return sampled.A, sampled.B, sampled.Error
 	}
-	return before.Value, of.Value, math.Hypot(standardError(of, f.of.Facts.Valid), standardError(before, f.against.Facts.Valid))
+	return before.Collector.Value, of.Collector.Value, math.Hypot(of.collectorError, before.collectorError)
 }
 
 // addQueues adds the time for which calls queue for busy CPUs.

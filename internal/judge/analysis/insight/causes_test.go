@@ -38,7 +38,7 @@ func (r reading) insight(variant string) *Insight {
 		}
 		facts.CPU = &matrix.Figure{Value: b.PerCall}
 		if r.collector > 0 {
-			facts.Collector = &matrix.Figure{Value: r.collector, Interval: &matrix.Interval{Low: 0.9 * r.collector, High: 1.1 * r.collector, Confidence: 0.95}}
+			facts.Collector, facts.collectorError = &matrix.Figure{Value: r.collector}, 0.03*r.collector
 		}
 		return b
 	}
@@ -117,7 +117,7 @@ func TestPlantedCauses(t *testing.T) {
 			r.mean, r.place, r.facts.InFlight, r.busy, r.server, r.settings = 4100, many, one(50), 0.98, usualTimes(categoryTimes{"the application": 50}), "compute=50us"
 		}), ByHandler, ServerEnd, 2500, "it computes for 50 µs (compute=50us)"},
 		{"head of line", change(usual, func(r *reading) { r.place, r.facts.Connections = many, one(1) }), change(usual, func(r *reading) { r.mean, r.place, r.facts.Connections, r.settings = 1370, many, one(1), "beside=1MiB" }), ByHeadOfLine, "", 1290, "a call of 1 MiB is always under way on the same connection (beside=1MiB)"},
-		{"a limit", usual, change(usual, func(r *reading) { r.mean, r.settings = 900, "inflight=2" }), ByLimit, "", 820, "at most 2 calls are in progress (inflight=2)"},
+		{"a limit", usual, change(usual, func(r *reading) { r.mean, r.settings = 900, "inflight=2" }), ByLimit, "", 820, "the limit of calls in progress is 2 (inflight=2)"},
 		{"nothing", usual, usual, "", "", 0, ""},
 	} {
 		for _, backwards := range []bool{false, true} {

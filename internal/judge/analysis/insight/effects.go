@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 )
 
 // A change is a setting that differs between two cells, or a setting of one cell alone. An empty value
@@ -54,7 +55,10 @@ func changesBetween(a, b *Insight) []change {
 		all = append(all, change{clientsSetting, fmt.Sprint(a.Clients), fmt.Sprint(b.Clients)})
 	}
 	if a.Payload != b.Payload {
-		all = append(all, change{sizeSetting, a.Payload.Key(), b.Payload.Key()})
+		size := func(p record.Payload) string {
+			return p.Text(func(bytes int) string { return units.Bytes(bytes, " ") }, " → ")
+		}
+		all = append(all, change{sizeSetting, size(a.Payload), size(b.Payload)})
 	}
 	return all
 }
@@ -149,14 +153,14 @@ var effects = map[string]effect{
 	"cert":            {usual: "ecdsa", kinds: []CauseKind{ByHandshake}, takes: []CauseKind{ByEncryption, idle}, fits: opensConnections, facts: describeSignature},
 	"group":           {usual: "x25519mlkem768", kinds: []CauseKind{ByHandshake}, takes: []CauseKind{ByEncryption}, fits: opensConnections},
 	"handshakes":      {kinds: []CauseKind{ByHandshake}, takes: inWaits, fits: opensConnections},
-	connectionSetting: {kinds: []CauseKind{ByHandshake}, takes: inAll, fits: opensMoreConnections, says: "each call opens a connection"},
+	connectionSetting: {kinds: []CauseKind{ByHandshake}, takes: inAll, fits: opensConnections, says: "each call opens a connection", facts: describeHandshakes},
 	sharingSetting:    {kinds: []CauseKind{ByConnection}, takes: inAll, fits: hasFewerConnections, facts: countConnections},
 
 	// Limits.
 	"window":   {ofStack: true, kinds: []CauseKind{ByWindow}, takes: []CauseKind{idle, ByWaking, BySystemCalls, ByPackets, ByProtocol}, fits: mayFillWindow, says: "a sender may have only %s under way"},
-	"calls":    {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, says: "at most %s calls are in progress"},
-	"inflight": {kinds: []CauseKind{ByLimit}, takes: inWaits, says: "at most %s calls are in progress"},
-	"gate":     {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, says: "at most %s calls are in progress"},
+	"calls":    {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, says: "the limit of calls in progress is %s"},
+	"inflight": {kinds: []CauseKind{ByLimit}, takes: inWaits, says: "the limit of calls in progress is %s"},
+	"gate":     {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, says: "the limit of calls in progress is %s"},
 	"beside":   {kinds: []CauseKind{ByHeadOfLine}, takes: inAll, fits: sharesConnections, says: "a call of %s is always under way on the same connection"},
 
 	// The service.
@@ -185,10 +189,6 @@ var effects = map[string]effect{
 }
 
 func opensConnections(more, _ *Insight) bool { return valueOf(more.Facts.Opened) >= mostCalls }
-
-func opensMoreConnections(more, less *Insight) bool {
-	return opensConnections(more, nil) && (less == nil || valueOf(less.Facts.Opened) < mostCalls)
-}
 
 // mostCalls is the least share of calls for which something counts as true of each call.
 const mostCalls = 0.5
@@ -295,6 +295,13 @@ func describeSignature(more, _ *Insight) string {
 		}
 	}
 	return text
+}
+
+func describeHandshakes(_, less *Insight) string {
+	if less != nil && opensConnections(less, nil) {
+		return " with a complete handshake"
+	}
+	return ""
 }
 
 func countRetransmits(more, _ *Insight) string {

@@ -66,7 +66,9 @@ func loadOf(i *Insight, enough float64) load {
 		return l
 	}
 	queue := func(end *EndFacts) float64 { return math.Max(1, l.inFlight/math.Max(1, float64(len(end.CPUs)))) }
-	client, server := valueOf(i.Facts.Client.Busy), valueOf(i.Facts.Server.Busy)
+	// What other programs use of the CPUs is not free for calls.
+	others := valueOf(i.Facts.Others) / math.Max(1, float64(len(i.Facts.Client.CPUs)+len(i.Facts.Server.CPUs)))
+	client, server := valueOf(i.Facts.Client.Busy)+others, valueOf(i.Facts.Server.Busy)+others
 	switch {
 	case sharesCPUs(i) && client+server >= enough:
 		l.client, l.server, l.busiest, l.busy = queue(&i.Facts.Client), queue(&i.Facts.Server), ServerEnd, client+server

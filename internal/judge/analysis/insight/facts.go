@@ -33,6 +33,8 @@ type EndFacts struct {
 	Waited    *float64       `json:"waited_us" jsonschema:"nullable"`  // time per call for which threads were ready but had no CPU, summed over threads
 	Busy      *float64       `json:"busy_share" jsonschema:"nullable"` // busy share of the end's CPUs
 	CPUs      []int          `json:"cpus"`                             // CPUs that the process may use; empty if it was not pinned
+
+	collectorError float64 // standard error of Collector
 }
 
 // A CellOption is an option of a cell: of its variant, its workload, its link or its connections.
@@ -72,8 +74,11 @@ func settingsOf(c record.Cell) []CellOption {
 // factsOf returns the facts of the measured trials of a cell.
 func factsOf(p *matrix.Point) Facts {
 	times, counts, bytes := p.TrialsWith(record.Times), p.TrialsWith(record.Counts), p.TrialsWith(record.Bytes)
-	if len(times) == 0 {
-		times = p.MeasuredTrials() // figures of invalid trials still tell what happened
+	cpu := p.TrialsWith(record.CPUTime)
+	for _, trials := range []*[]matrix.Trial{&times, &cpu} {
+		if len(*trials) == 0 {
+			*trials = p.MeasuredTrials() // figures of invalid trials still tell what happened
+		}
 	}
 	known := func(trials []matrix.Trial, of matrix.Metric) *float64 {
 		if f := matrix.KnownFigure(trials, of); f != nil {
@@ -100,8 +105,8 @@ func factsOf(p *matrix.Point) Facts {
 		Opened:      known(counts, func(t matrix.Trial) float64 { return matrix.PerCall(t, float64(t.Connections.During)) }),
 		Connections: known(counts, func(t matrix.Trial) float64 { return float64(t.Connections.Want) }),
 		Others:      known(times, func(t matrix.Trial) float64 { return matrix.Number(t.Host.OthersCPUs) }),
-		Client:      endFacts(times, matrix.ClientOf),
-		Server:      endFacts(times, matrix.ServerOf),
+		Client:      endFacts(cpu, times, matrix.ClientOf),
+		Server:      endFacts(cpu, times, matrix.ServerOf),
 	}
 }
 
@@ -114,9 +119,10 @@ func meanResponse(t matrix.Trial) float64 {
 	return float64(times.Sum) / float64(times.Count) / 1e3
 }
 
-func endFacts(trials []matrix.Trial, of func(matrix.Trial) record.Process) EndFacts {
+// endFacts returns the facts of one end. CPU time is from the trials cpu, and times are from trials.
+func endFacts(cpu, trials []matrix.Trial, of func(matrix.Trial) record.Process) EndFacts {
 	var facts EndFacts
-	perCall := func(ns func(record.Process) *int64) *matrix.Figure {
+	perCall := func(trials []matrix.Trial, ns func(record.Process) *int64) *matrix.Figure {
 		return matrix.KnownFigure(trials, func(t matrix.Trial) float64 { return matrix.PerCall(t, matrix.Number(ns(of(t)))) / 1e3 })
 	}
 	value := func(of matrix.Metric) *float64 {
@@ -125,12 +131,13 @@ func endFacts(trials []matrix.Trial, of func(matrix.Trial) record.Process) EndFa
 		}
 		return nil
 	}
-	facts.CPU = matrix.KnownFigure(trials, func(t matrix.Trial) float64 {
+	facts.CPU = matrix.KnownFigure(cpu, func(t matrix.Trial) float64 {
 		p := of(t)
 		return matrix.PerCall(t, matrix.Number(p.UserNS)+matrix.Number(p.SystemNS)) / 1e3
 	})
-	facts.Collector = perCall(func(p record.Process) *int64 { return p.GCCPUNS })
-	if waited := perCall(func(p record.Process) *int64 { return p.WaitedNS }); waited != nil {
+	facts.Collector = perCall(cpu, func(p record.Process) *int64 { return p.GCCPUNS })
+	facts.collectorError = standardError(facts.Collector, len(cpu))
+	if waited := perCall(trials, func(p record.Process) *int64 { return p.WaitedNS }); waited != nil {
 		facts.Waited = &waited.Value
 	}
 	facts.Busy = value(func(t matrix.Trial) float64 { return matrix.Number(of(t).Busy) })
@@ -140,11 +147,14 @@ func endFacts(trials []matrix.Trial, of func(matrix.Trial) record.Process) EndFa
 	return facts
 }
 
-// standardError returns the standard error of a figure over trials, or half of the figure if it has no
-// interval.
+// standardError returns the standard error of a figure over trials, or a quarter of the figure if they are
+// too few to tell.
 func standardError(f *matrix.Figure, trials int) float64 {
-	if f.Interval == nil || trials < matrix.LeastTrials {
-		return math.Abs(f.Value) / 2
+	switch {
+	case f == nil:
+		return 0
+	case f.Interval == nil || trials < matrix.LeastTrials:
+		return math.Abs(f.Value) / 4
 	}
 	return (f.Interval.High - f.Interval.Low) / 2 / stats.NewStudent(float64(trials-1)).Quantile((1+f.Interval.Confidence)/2)
 }
