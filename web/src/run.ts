@@ -223,6 +223,8 @@ export interface Cause {
   kind: string;
   end?: string; // client or server; empty if both ends or none
   us: number; // microseconds per call that it explains; it has the sign of the difference
+  client_us: number; // part of Time at the client
+  server_us: number; // part of Time at the server; the rest belongs to no end
   error_us: number; // Error is the standard error of Time.
   share: number; // Time divided by the time or the difference that is explained
   because?: string; // Because holds the settings and counts behind the cause, as a clause of a sentence.
@@ -793,11 +795,10 @@ export interface LeverTest {
 
 /** A Life divides the time of a call into stages. */
 export interface Life {
-  clients: number; // number of clients at once, which may differ from the cell's
   calls: number; // calls whose stages were separated
   untold: number; // calls whose stages could not be separated
   mean_us: number; // mean time of a call
-  stages: Stage[]; // stages in order of time; their times add up to the mean
+  stages: Stage[]; // stages that took time, in the order of a call; their times add up to the mean
   bare_us: number | null; // Bare is the mean time of the same processes' calls without the probe; null if unknown.
   cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe.
 }

@@ -40,12 +40,14 @@ type Cause struct {
 	Kind CauseKind `json:"kind"`
 	End  string    `json:"end,omitempty"` // client or server; empty if both ends or none
 	Time float64   `json:"us"`            // microseconds per call that it explains; it has the sign of the difference
-	// Client and Server are the parts of Time at each end. The rest belongs to no end.
-	Client float64 `json:"client_us"`
-	Server float64 `json:"server_us"`
+	Client float64 `json:"client_us"` // part of Time at the client
+	Server float64 `json:"server_us"` // part of Time at the server; the rest belongs to no end
 	// Error is the standard error of Time.
 	Error float64 `json:"error_us"`
 	Share float64 `json:"share"` // Time divided by the time or the difference that is explained
 	// Because holds the settings and counts behind the cause, as a clause of a sentence.
 	Because string `json:"because,omitempty"`
 }
+
+// other is the kind of CPU time that no cause names.
+const other CauseKind = "other"

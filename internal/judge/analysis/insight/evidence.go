@@ -19,9 +19,6 @@ func (e evidence) difference() float64 { return e.b - e.a }
 // idle is the kind of the time that is neither CPU time nor a wait that a probe names.
 const idle CauseKind = ""
 
-// other is the kind of CPU time that no cause names.
-const other CauseKind = "other"
-
 // A load says how CPU time of each end becomes time of a call.
 type load struct {
 	inFlight       float64

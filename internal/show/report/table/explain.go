@@ -85,7 +85,7 @@ func writeParts(out *strings.Builder, e *insight.Explanation, title string, what
 		}
 	}
 	if len(others) > 0 {
-		table.time(fmt.Sprintf("%d others", len(others)), sum(others))
+		table.time(words.Count(len(others), "other"), sum(others))
 	}
 	if what.Rest != 0 {
 		explained := sum(what.Parts)

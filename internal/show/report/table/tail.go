@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
@@ -43,7 +44,7 @@ func writeTail(out *strings.Builder, i *insight.Insight) {
 			signedPercent(s.Share), signedPercent(s.Interval.Low), signedPercent(s.Interval.High), signedPercent(s.Variance))
 	}
 	if hidden > 0 {
-		fmt.Fprintf(to, "%d others\t%s\t%s\t%s\t\t\t\t\n", hidden, signedTime(others.Median), signedTime(others.Slow), signedTime(others.Excess))
+		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t\t\t\t\n", words.Count(hidden, "other"), signedTime(others.Median), signedTime(others.Slow), signedTime(others.Excess))
 	}
 	fmt.Fprintf(to, "= a call\t%s\t%s\t%s\t\t\t\t\n", signedTime(t.Median), signedTime(t.Slow), signedTime(t.Slow-t.Median))
 	_ = to.Flush() // a strings.Builder does not fail
