@@ -103,7 +103,7 @@ func TestUnobservedEndsSayWhy(t *testing.T) {
 	if e := ExplainDefault(found); len(e.CPU) != 2 || len(e.Stages) != 1 || !slices.Equal(e.Unobserved, []string{"tcp, server: nothing by syscalls: all figures: not allowed"}) {
 		t.Errorf("CPU times %d, stages %d, not observed %q", len(e.CPU), len(e.Stages), e.Unobserved)
 	}
-	// Without a call that has stages, the reason is told.
+	// Without a call that has stages, the explanation says why.
 	life := records[len(records)-1]
 	life.Life.Calls, life.Life.Missing = nil, []string{"all calls: lost"}
 	if e := ExplainDefault(insightsOf(t, records)); !slices.Contains(e.Unobserved, "tcp: no stages of calls: all calls: lost") {
