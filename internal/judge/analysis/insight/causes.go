@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -69,6 +70,10 @@ func (f *finder) add(kind CauseKind, end string, a, b, err float64) {
 	}
 }
 
+// categoryScatter is the usual difference of a category's time between two passes, beyond the error of
+// sampling.
+const categoryScatter = 0.1
+
 // addCPU adds CPU time by category. With a queue it counts once for every call that waits behind it.
 func (f *finder) addCPU(e *Explanation) {
 	for _, cpu := range e.CPU {
@@ -79,6 +84,7 @@ func (f *finder) addCPU(e *Explanation) {
 				kind = ByHandshake
 			}
 			a, b, err := part.A, part.B, part.Error
+			err = math.Hypot(err, categoryScatter*math.Hypot(a, b))
 			if kind == ByCollector {
 				a, b, err = f.collectorTime(part)
 			}
@@ -221,16 +227,25 @@ func (f *finder) computesByDesign() bool {
 	return f.b.inFlight < leastQueue && (computes(f.of) || computes(f.against))
 }
 
-// addLink adds the delays that the link of a cell was set to: each call takes a round trip, and a new
-// connection takes another.
+// addLink adds what the link of a cell was set to: each call takes a round trip and the time of its bytes,
+// and a new connection takes another round trip.
 func (f *finder) addLink() {
-	delay := func(i *Insight) float64 {
+	of := func(i *Insight) float64 {
 		if i == nil {
 			return 0
 		}
-		return float64(2*i.network.DelayNS) / 1e3 * (1 + math.Round(valueOf(i.Facts.Opened)))
+		us := float64(2*i.network.DelayNS) / 1e3 * (1 + math.Round(valueOf(i.Facts.Opened)))
+		return us + carrying(i.network.Up, i.RequestBytes) + carrying(i.network.Down, i.ResponseBytes)
 	}
-	f.add(ByLink, "", delay(f.against), delay(f.of), 0)
+	f.add(ByLink, "", of(f.against), of(f.of), 0)
+}
+
+// carrying returns the microseconds in which a link with a rate carries bytes.
+func carrying(way record.Way, bytes int) float64 {
+	if way.Rate <= 0 {
+		return 0
+	}
+	return 8e6 * float64(bytes) / float64(way.Rate)
 }
 
 // addIdle adds the time of a call that is neither CPU time nor a wait that another evidence has. It may
@@ -260,19 +275,38 @@ func (f *finder) addIdle(m *Measured, e *Explanation) {
 	}
 	b := rest(m.B, f.of, f.b, func(e evidence) float64 { return e.b })
 	if f.hasNeighbours() {
-		othersA, othersB := 0.0, math.Min(waited(f.of), math.Max(0, b))
+		othersA, othersB := 0.0, math.Min(delayByOthers(f.of), math.Max(0, b))
 		if f.against != nil {
-			othersA = math.Min(waited(f.against), math.Max(0, a))
+			othersA = math.Min(delayByOthers(f.against), math.Max(0, a))
 		}
 		f.add(ByNeighbour, "", othersA, othersB, 0)
 		a, b = a-othersA, b-othersB
 	}
-	f.add(idle, "", a, b, 0)
+	f.add(idle, "", a, b, f.errorOfMeans(m))
 }
 
-// waited returns for how long threads of both ends were ready per call, but had no CPU.
-func waited(i *Insight) float64 {
-	return valueOf(i.Facts.Client.Waited) + valueOf(i.Facts.Server.Waited)
+// errorOfMeans returns the standard error of the difference between the two means.
+func (f *finder) errorOfMeans(m *Measured) float64 {
+	const (
+		usualQuantile = 2   // of an interval's half width, in standard errors
+		ifUnknown     = 0.1 // of the mean, if the trials are too few to tell
+	)
+	switch {
+	case f.against == nil:
+		return 0
+	case m.Ratio == nil || m.Ratio.Interval == nil:
+		return ifUnknown * *m.B
+	}
+	return *m.A * (m.Ratio.Interval.High - m.Ratio.Interval.Low) / 2 / usualQuantile
+}
+
+// delayByOthers returns at most for how long other programs kept a call off its CPUs: if they use a share
+// of them, then its CPU time takes longer by this share. Threads were ready, but had no CPU.
+func delayByOthers(i *Insight) float64 {
+	const most = 0.95
+	share := math.Min(most, othersShare(i))
+	waited := valueOf(i.Facts.Client.Waited) + valueOf(i.Facts.Server.Waited)
+	return math.Min(waited, (cpuTime(i, ClientEnd)+cpuTime(i, ServerEnd))*share/(1-share))
 }
 
 const (

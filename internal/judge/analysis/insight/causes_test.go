@@ -20,10 +20,11 @@ type reading struct {
 	facts          Facts
 	busy           float64 // of the server's CPU
 	cpus           [2][]int
+	network        record.Network
 }
 
 func (r reading) insight(variant string) *Insight {
-	i := &Insight{Part: "p", Variant: variant, Place: r.place, Mean: &matrix.Figure{Value: r.mean}, Facts: r.facts}
+	i := &Insight{Part: "p", Variant: variant, Place: r.place, Mean: &matrix.Figure{Value: r.mean}, Facts: r.facts, network: r.network}
 	i.Clients = max(1, i.Clients)
 	for option := range strings.SplitSeq(r.settings, ",") {
 		if key, value, is := strings.Cut(option, "="); is {
@@ -117,7 +118,12 @@ func TestPlantedCauses(t *testing.T) {
 			r.mean, r.place, r.facts.InFlight, r.busy, r.server, r.settings = 4100, many, one(50), 0.98, usualTimes(categoryTimes{"the application": 50}), "compute=50us"
 		}), ByHandler, ServerEnd, 2500, "it computes for 50 µs (compute=50us)"},
 		{"head of line", change(usual, func(r *reading) { r.place, r.facts.Connections = many, one(1) }), change(usual, func(r *reading) { r.mean, r.place, r.facts.Connections, r.settings = 1370, many, one(1), "beside=1MiB" }), ByHeadOfLine, "", 1290, "a call of 1 MiB is always under way on the same connection (beside=1MiB)"},
-		{"a limit", usual, change(usual, func(r *reading) { r.mean, r.settings = 900, "inflight=2" }), ByLimit, "", 820, "the limit of calls in progress is 2 (inflight=2)"},
+		{"a limit that is not reached", usual, change(usual, func(r *reading) { r.mean, r.settings = 900, "inflight=2" }), "", "", 0, ""},
+		{"a limit", change(usual, func(r *reading) { r.place = many }), change(usual, func(r *reading) { r.mean, r.settings, r.place = 900, "inflight=2", many }), ByLimit, "", 820, "the limit of calls in progress is 2 (inflight=2)"},
+		{"a link's delay", usual, change(usual, func(r *reading) { r.mean, r.settings, r.network = 4080, "delay=2ms", record.Network{DelayNS: 2e6} }), ByLink, "", 4000, "the link delays packets by 2 ms each way (delay=2ms)"},
+		{"a link's rate", change(usual, func(r *reading) { r.place = large }), change(usual, func(r *reading) {
+			r.mean, r.place, r.settings, r.network = 83_966, large, "rate=100Mbit/s", record.Network{Up: record.Way{Rate: 100e6}, Down: record.Way{Rate: 100e6}}
+		}), ByLink, "", 83_886, "the link carries only 100 Mbit/s (rate=100Mbit/s)"},
 		{"nothing", usual, usual, "", "", 0, ""},
 	} {
 		for _, backwards := range []bool{false, true} {

@@ -158,9 +158,9 @@ var effects = map[string]effect{
 
 	// Limits.
 	"window":   {ofStack: true, kinds: []CauseKind{ByWindow}, takes: []CauseKind{idle, ByWaking, BySystemCalls, ByPackets, ByProtocol}, fits: mayFillWindow, says: "a sender may have only %s under way"},
-	"calls":    {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, says: "the limit of calls in progress is %s"},
-	"inflight": {kinds: []CauseKind{ByLimit}, takes: inWaits, says: "the limit of calls in progress is %s"},
-	"gate":     {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, says: "the limit of calls in progress is %s"},
+	"calls":    {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, fits: reachesLimit("calls"), says: "the limit of calls in progress is %s"},
+	"inflight": {kinds: []CauseKind{ByLimit}, takes: inWaits, fits: reachesLimit("inflight"), says: "the limit of calls in progress is %s"},
+	"gate":     {ofStack: true, kinds: []CauseKind{ByLimit}, takes: inWaits, fits: reachesLimit("gate"), says: "the limit of calls in progress is %s"},
 	"beside":   {kinds: []CauseKind{ByHeadOfLine}, takes: inAll, fits: sharesConnections, says: "a call of %s is always under way on the same connection"},
 
 	// The service.
@@ -212,7 +212,7 @@ func mayFillWindow(more, _ *Insight) bool {
 	return false
 }
 
-var numberAndUnit = pattern.Lazy(`^(\d+(?:\.\d+)?)(\D.*)$`)
+var numberAndUnit = pattern.Lazy(`^(\d+(?:\.\d+)?)([^\d\s].*)$`)
 
 // sizeOf reads a size such as 64KiB.
 func sizeOf(text string) (bytes float64, is bool) {
@@ -226,6 +226,16 @@ func sizeOf(text string) (bytes float64, is bool) {
 		}
 	}
 	return number, true
+}
+
+// reachesLimit returns a check whether more clients call at once than a limit of calls allows.
+func reachesLimit(key string) func(more, _ *Insight) bool {
+	return func(more, _ *Insight) bool {
+		return slices.ContainsFunc(more.Settings, func(s CellOption) bool {
+			limit, is := sizeOf(s.Value)
+			return is && s.Key == key && float64(more.Clients) > limit
+		})
+	}
 }
 
 func queues(more, less *Insight) bool { return less == nil || more.Clients > less.Clients }

@@ -64,7 +64,7 @@ func loadOf(i *Insight, enough float64) load {
 	}
 	queue := func(end *EndFacts) float64 { return math.Max(1, l.inFlight/math.Max(1, float64(len(end.CPUs)))) }
 	// What other programs use of the CPUs is not free for calls.
-	others := valueOf(i.Facts.Others) / math.Max(1, float64(len(i.Facts.Client.CPUs)+len(i.Facts.Server.CPUs)))
+	others := othersShare(i)
 	client, server := valueOf(i.Facts.Client.Busy)+others, valueOf(i.Facts.Server.Busy)+others
 	switch {
 	case sharesCPUs(i) && client+server >= enough:
@@ -75,6 +75,12 @@ func loadOf(i *Insight, enough float64) load {
 		l.client, l.busiest, l.busy = queue(&i.Facts.Client), ClientEnd, client
 	}
 	return l
+}
+
+// othersShare returns the share of the CPUs of both ends that other programs used, if these use all CPUs
+// alike.
+func othersShare(i *Insight) float64 {
+	return valueOf(i.Facts.Others) / math.Max(1, float64(len(i.Facts.Client.CPUs)+len(i.Facts.Server.CPUs)))
 }
 
 // leastQueue is the number of calls in flight from which calls may queue.
