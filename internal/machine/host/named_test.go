@@ -72,3 +72,30 @@ func TestFindNamedIsNotAmbiguous(t *testing.T) {
 		}
 	}
 }
+
+// TestFindNamedFindsAControlGroup in either version of control groups, with the groups below it.
+func TestFindNamedFindsAControlGroup(t *testing.T) {
+	t.Parallel()
+	proc := machine(map[string]string{
+		"7/stat": stat(7, "postgres", 1, 0, 0, 1), "7/cgroup": "0::/system.slice/pg\n",
+		"8/stat": stat(8, "worker", 1, 0, 0, 1), "8/cgroup": "4:memory:/other\n3:cpu,cpuacct:/system.slice/pg/workers\n",
+		"9/stat": stat(9, "pgadmin", 1, 0, 0, 1), "9/cgroup": "0::/system.slice/pg-admin\n",
+		"10/stat": stat(10, "ended", 1, 0, 0, 1),
+	})
+	for text, want := range map[string][]int{"cgroup:/system.slice/pg": {7, 8}, "cgroup:/system.slice/pg/": {7, 8}, "cgroup:/": {7, 8, 9}} {
+		if found, err := findNamed(proc, -1, text); err != nil || !slices.Equal(found, want) {
+			t.Errorf("%s: found %v, %v; want %v", text, found, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"cgroup:pg":      "found cgroup:pg: want the path of a control group",
+		"cgroup:/nobody": "found no process in the control group /nobody: start it first",
+	} {
+		if found, err := findNamed(proc, -1, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: found %v, %v; want an error with %q", text, found, err, want)
+		}
+	}
+	if _, err := findNamed(proc, 8, "cgroup:/system.slice/pg"); err == nil || !strings.Contains(err.Error(), "started wirelab") {
+		t.Errorf("the group of wirelab itself: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"runtime/pprof"
@@ -56,6 +57,13 @@ func GatherStacks(watched WatchedProcesses, how Coverage, lost int64, add func(e
 		}
 		if err := add(end, stacks); err != nil {
 			return Findings{}, err
+		}
+		for _, pid := range slices.Sorted(maps.Keys(watched.programs)) {
+			if program := watched.programs[pid]; watched.Ends[pid] == end && program != nil {
+				if why := program.WhyUnnamed(); why != "" {
+					missing = append(missing, why)
+				}
+			}
 		}
 		*findings.ForEnd(end) = record.Seen{Method: how.Method, Missing: missing, Stacks: stacks.sortedRecord()}
 		stacks.Record.Lost = lost

@@ -3,7 +3,8 @@
 //
 // For processes that run the same program as this one, it asks the Go runtime, which also knows
 // inlined functions. For other programs, it reads the symbols of their files: Go's function table,
-// or the ELF symbols. If it finds no function, it returns the name of the file.
+// or the ELF symbols. For functions that a virtual machine compiles in memory, it reads the machine's own
+// list, /tmp/perf-PID.map. If it finds no function, it returns the name of the file.
 package symbol
 
 import (
@@ -31,12 +32,14 @@ import (
 
 // A Process finds the functions of a process, even after the process has ended.
 type Process struct {
+	pid      int
+	compiled compiledCode
 	mappings []mapping
 	objects  map[string]functionLookup // by path of the file; filled on demand
 	named    map[uint64][]record.Frame
 }
 
-// A mapping is a part of a file that a process has mapped as executable memory.
+// A mapping is executable memory of a process: a part of a file, or code that the process has compiled.
 type mapping struct {
 	start, end, offset uint64
 	path               string
@@ -52,7 +55,7 @@ func ReadProcess(pid int) (*Process, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("find the program file of process %d: %w", pid, err)
 	}
-	p := &Process{objects: map[string]functionLookup{}, named: map[uint64][]record.Frame{}}
+	p := &Process{pid: pid, objects: map[string]functionLookup{}, named: map[uint64][]record.Frame{}}
 	if p.mappings, err = parseMappings(text); err != nil {
 		return nil, fmt.Errorf("parse %s/maps: %w", folder, err)
 	}
@@ -74,7 +77,7 @@ func parseMappings(text []byte) (all []mapping, _ error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 || !strings.Contains(fields[1], "x") {
+		if len(fields) < 5 || !strings.Contains(fields[1], "x") {
 			continue
 		}
 		first, last, found := strings.Cut(fields[0], "-")
@@ -108,9 +111,12 @@ func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 func (p *Process) findFrames(pc uint64) []record.Frame {
 	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
 	if at == len(p.mappings) || pc < p.mappings[at].start {
-		return nil // not a program counter: the stack contains a wrong frame pointer
+		return p.compiledFrames(pc, false)
 	}
 	m := &p.mappings[at]
+	if m.isCompiled() {
+		return p.compiledFrames(pc, true)
+	}
 	in := ""
 	if !m.program {
 		in = filepath.Base(m.path)
@@ -120,6 +126,11 @@ func (p *Process) findFrames(pc uint64) []record.Frame {
 		return []record.Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
 	}
 	return lists.Map(functions, func(function string) record.Frame { return record.Frame{Function: function, In: in} })
+}
+
+// isCompiled reports whether the memory holds code that the process has compiled itself.
+func (m *mapping) isCompiled() bool {
+	return m.path == "" || slices.ContainsFunc([]string{"[anon", "//anon", "/memfd:", "/dev/zero", "anon_inode"}, func(begin string) bool { return strings.HasPrefix(m.path, begin) })
 }
 
 func (p *Process) lookupFor(m *mapping) functionLookup {
