@@ -38,12 +38,12 @@ func findNamed(proc fs.FS, self int, text string) (found []int, err error) {
 }
 
 // findInGroup returns the processes of a control group and of the groups below it (cgroups(7)).
-func (processes ProcessTable) findInGroup(proc fs.FS, group string) (found []int, _ error) {
+func (c ProcessTable) findInGroup(proc fs.FS, group string) (found []int, _ error) {
 	if !strings.HasPrefix(group, "/") {
 		return nil, fmt.Errorf("found cgroup:%s: want the path of a control group, as in cgroup:/system.slice/postgresql.service", group)
 	}
 	below := strings.TrimSuffix(group, "/") + "/"
-	for pid := range processes {
+	for pid := range c {
 		text, _ := fs.ReadFile(proc, strconv.Itoa(pid)+"/cgroup") // the process may have ended
 		for line := range strings.Lines(string(text)) {
 			// The path follows the number and the controllers, as in 0::/system.slice.
@@ -59,14 +59,14 @@ func (processes ProcessTable) findInGroup(proc fs.FS, group string) (found []int
 	return found, nil
 }
 
-func (processes ProcessTable) findNumbered(proc fs.FS, text string) (found []int, _ error) {
+func (c ProcessTable) findNumbered(proc fs.FS, text string) (found []int, _ error) {
 	digits, isPort := strings.CutPrefix(text, ":")
 	digits, isPID := strings.CutPrefix(digits, "pid:")
 	number, err := strconv.Atoi(digits)
 	if err != nil || number < 1 || isPort && isPID {
 		return nil, fmt.Errorf("found %q: want the number of a process or of a port, as in 4711 or :5432, or cgroup:/PATH", text)
 	}
-	if len(processes) == 0 {
+	if len(c) == 0 {
 		return nil, fmt.Errorf("found no process in /proc: %w: wirelab sees the processes of other programs only on Linux", ErrUnsupported)
 	}
 	if !isPID {
@@ -76,11 +76,11 @@ func (processes ProcessTable) findNumbered(proc fs.FS, text string) (found []int
 			}
 		}
 	}
-	process, lives := processes[number]
+	process, lives := c[number]
 	switch {
 	case isPort || !lives:
 	case len(found) > 0 && !slices.Contains(found, number):
-		return nil, fmt.Errorf("%d is a process (%s), and %s listens on port %d: write pid:%d or :%d", number, process.name, processes[found[0]].name, number, number, number)
+		return nil, fmt.Errorf("%d is a process (%s), and %s listens on port %d: write pid:%d or :%d", number, process.name, c[found[0]].name, number, number, number)
 	default:
 		found = []int{number}
 	}

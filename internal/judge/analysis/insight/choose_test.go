@@ -67,7 +67,7 @@ func TestTwoRunsAreExplained(t *testing.T) {
 		"tcp,grpc,rest": "3 cells were named",
 	} {
 		e, err := ExplainRuns(cells, before, after)
-		got := ""
+		var got string
 		if err != nil {
 			got = err.Error()
 		} else {
