@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth why-truth fleet-bench fleet-turns FORCE
+.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -124,6 +124,9 @@ ab-truth: build ## how often wirelab ab finds a planted difference, and one wher
 	@for planted in $(PLANTED); do \
 		go -C tools run ./abtruth -wirelab $(CURDIR)/bin/wirelab -runs $(RUNS) -planted $$planted -burners $(BURNERS); \
 	done
+
+lever-truth: build ## planted causes, and how often wirelab explain --try names the right lever; LEVER_RUNS=3 BUDGET=2m OF=cpu ONLY=window
+	@go -C tools run ./levertruth -wirelab $(CURDIR)/bin/wirelab -runs $(or $(LEVER_RUNS),1) -budget $(or $(BUDGET),2m) -of $(or $(OF),mean) -only '$(ONLY)'
 
 load-truth: build ## known stalls, service times and lost messages beside what wirelab load prints; WINDOW=10s ONLY=stall
 	@go -C tools run ./loadtruth -wirelab $(CURDIR)/bin/wirelab -window $(or $(WINDOW),5s) -only '$(ONLY)'

@@ -289,7 +289,7 @@ func (t *tryFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&t.on, "try", false, "try levers on the slower cell, by slices, and say which one moves it (docs/levers.md)")
 	f.StringSliceVar(&t.named, "levers", nil, "try these `options` of the cell's variant, as in gogc=400, in place of the catalogue's; implies --try")
-	f.StringVar(&t.figure, "of", "mean", "the `figure` that a lever shall move: mean or p99")
+	f.StringVar(&t.figure, "of", "mean", "the `figure` that a lever shall move: mean, p99, or cpu (CPU time per call)")
 	setCompletions(cmd, "levers", lists.Map(levers.Catalogue, levers.Lever.Name))
 	setCompletions(cmd, "of", levers.Figures)
 }
@@ -316,9 +316,10 @@ func (a *app) try(ctx context.Context, directory, cells string, t tryFlags, outp
 		return found, err
 	}
 	var runs []*report.Run
+	budget := cmp.Or(t.budget, defaultBudget)
 	for next != nil {
 		j := job{scenario: next, output: output}
-		if j.until, err = plan.NewUntil(next, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: cmp.Or(t.budget, defaultBudget) / 2}); err != nil {
+		if j.until, err = plan.NewUntil(next, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: levers.BudgetOf(budget, len(runs))}); err != nil {
 			return found, err
 		}
 		tried, status, err := a.measureAndRead(ctx, j)

@@ -769,13 +769,15 @@ export interface LeverEffect {
   margin: number; // smallest of 0.01, 0.02, 0.05 and 0.1 by which the lever changes the figure at most; 0 if it may change it by more
   share: number | null; // share of the difference to the faster variant that the lever removes; null without one, or if the difference is not proven
   cpu_ratio: number | null; // CPU time per call of both ends with the lever divided by the plain one; null if not measured
+  delay?: boolean; // an end computes longer in each call: no lever to use, but one that shows what time there is worth
+  slope: number | null; // how much longer a call takes for each microsecond of a delay; null if the lever is no delay
   both?: string[]; // names of the two, the one that helps more first; absent for one change
   excess: number | null; // the figure with both, divided by the figure that follows if the two effects multiply; null for one change
   beyond: number | null; // the figure with both, divided by the figure with the better lever alone; null for one change
   intervals: IntervalsByField;
 }
 
-/** A LeverTest says which changes of a variant, the plain one, move the time of its calls. */
+/** A LeverTest says which changes of a variant, the plain one, move a figure of its calls. */
 export interface LeverTest {
   part: string;
   workload: string; // name of the called service
@@ -783,7 +785,7 @@ export interface LeverTest {
   response_bytes: number; // payload size of a response
   clients: number; // number of concurrent clients
   load: Load;
-  metric: "mean" | "p99"; // the figure that the levers shall move
+  metric: "mean" | "p99" | "cpu"; // the figure that the levers shall move
   plain: string; // the variant without a lever
   plain_us: number | null; // the plain variant's figure; null if no trial is valid
   against?: string; // a faster variant; absent if the question was not about a difference

@@ -150,8 +150,8 @@ func (c *checker) levers(in func(...any) treePath, p Part) *problem {
 		return slices.ContainsFunc(p.Stacks, func(one Variant) bool { return one.String() == v.String() })
 	}
 	switch {
-	case l.Figure != "" && l.Figure != "mean" && l.Figure != "p99":
-		return c.problem(in("levers", "figure"), "figure: found %q: want mean or p99", l.Figure)
+	case !slices.Contains([]string{"", "mean", "p99", "cpu"}, l.Figure):
+		return c.problem(in("levers", "figure"), "figure: found %q: want mean, p99 or cpu", l.Figure)
 	case len(l.Tried) == 0:
 		return c.problem(in("levers", "tried"), "part %s tries no lever: list one or more under `tried`, or leave `levers` out", p.Name)
 	case l.Against.Stack != "" && !has(l.Against):

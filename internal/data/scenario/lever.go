@@ -3,8 +3,9 @@ package scenario
 // Levers asks which change of a part's first stack moves a figure of its calls. The part's stacks
 // are the first stack, perhaps one to compare it with, and one stack for each lever.
 type Levers struct {
-	// The figure that the levers shall move. If left out, the mean.
-	Figure string `json:"figure,omitempty" jsonschema:"enum=mean,enum=p99"`
+	// The figure that the levers shall move; cpu is the CPU time per call of both ends. If left out,
+	// the mean.
+	Figure string `json:"figure,omitempty" jsonschema:"enum=mean,enum=p99,enum=cpu"`
 	// One of the part's stacks that is faster than the first. The report then says which share of the
 	// difference each lever removes.
 	Against Variant `json:"against,omitzero"`
@@ -24,6 +25,9 @@ type Lever struct {
 	Write string `json:"write,omitempty"`
 	// The price of the change.
 	Costs string `json:"costs,omitempty"`
+	// How much longer an end computes in each call, if the lever is a delay. The report then says how
+	// much longer a call takes for each microsecond of it.
+	Delay Duration `json:"delay,omitzero"`
 	// The stacks of two other levers, if this lever makes both changes.
 	Both []Variant `json:"both,omitempty"`
 }

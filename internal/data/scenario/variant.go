@@ -142,11 +142,14 @@ const (
 	Auto ConnectionMode = "auto"
 )
 
-// Options of every variant that the load engine implements.
+// Options of every variant that the load engine and the worker implement.
 const (
 	ConnectionOption = "conn"     // connection mode
 	InFlightOption   = "inflight" // maximum number of calls in flight
 	ClientOption     = "client"   // whether clients avoid reaching the machine's limits
+
+	BusyServerOption = "busy-server" // how long each handler computes first
+	BusyClientOption = "busy-client" // how long the client computes in each call
 )
 
 // NaiveClient is the value of ClientOption for clients that ignore the machine's limits.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -36,6 +37,7 @@ func Levers(runs ...*analysis.Summary) []string {
 	}
 	best := bestLever(tests, helps)
 	lines = append(lines, togetherLine(tests)...)
+	lines = append(lines, delayLine(first)...)
 	lines = append(lines, otherLevers(rest, first)...)
 	last := trustLine(runs[0])
 	if best != nil {
@@ -50,7 +52,7 @@ func splitLevers(t *compare.LeverTest) (helps, rest []*compare.LeverEffect) {
 		switch e := &t.Levers[i]; {
 		case e.Helps() && e.Both == nil:
 			helps = append(helps, e)
-		case e.Both == nil:
+		case e.Both == nil && !e.IsDelay:
 			rest = append(rest, e)
 		}
 	}
@@ -60,8 +62,11 @@ func splitLevers(t *compare.LeverTest) (helps, rest []*compare.LeverEffect) {
 // effectSentence says by how much a lever moves a call, and which share of a difference it removes.
 func effectSentence(t *compare.LeverTest, e *compare.LeverEffect) string {
 	text := fmt.Sprintf("calls take %s the time", words.FactorText(*e.Ratio))
-	if t.Metric == matrix.P99 {
+	switch t.Metric {
+	case matrix.P99:
 		text = fmt.Sprintf("the P99 becomes %s", words.FactorText(*e.Ratio))
+	case matrix.CPU:
+		text = fmt.Sprintf("calls take %s the CPU time", words.FactorText(*e.Ratio))
 	}
 	if e.Share != nil {
 		text += fmt.Sprintf(", which removes %s of the difference to %s", words.WithInterval(*e.Share, words.Percent), t.Against)
@@ -83,9 +88,13 @@ func noLever(t *compare.LeverTest, tried []*compare.LeverEffect) []string {
 		}
 	}
 	if measured == 0 {
-		return []string{fmt.Sprintf("No lever is proven: too few valid trials of %s.", words.Count(len(tried), "lever"))}
+		return []string{fmt.Sprintf("No lever is proven: too few valid trials of %s; CPU time can be compared on a busy machine: --of cpu.", words.Count(len(tried), "lever"))}
 	}
-	text := fmt.Sprintf("No lever moves it: none of %s is proven to make calls over %s faster", words.Count(measured, "lever"), t.Plain)
+	what := "make calls over " + t.Plain + " faster"
+	if t.Metric == matrix.CPU {
+		what = "save CPU time of calls over " + t.Plain
+	}
+	text := fmt.Sprintf("No lever moves it: none of %s is proven to %s", words.Count(measured, "lever"), what)
 	if hidden >= leastHidden {
 		return []string{fmt.Sprintf("%s; an effect of up to %s could still be found with more time (--budget).", text, words.Percent(hidden))}
 	}
@@ -114,6 +123,37 @@ func togetherLine(tests []*compare.LeverTest) []string {
 		text += "; the effects add up"
 	}
 	return []string{text + "."}
+}
+
+// delayLine says what a microsecond at each end is worth, and which end matters more if this is proven.
+func delayLine(t *compare.LeverTest) []string {
+	slopes := map[string]*matrix.Figure{}
+	for i := range t.Levers {
+		e := &t.Levers[i]
+		if end, is := delayedEnd(e.Name); is && e.IsDelay && e.Slope != nil && e.Slope.Interval != nil {
+			slopes[end] = e.Slope
+		}
+	}
+	server, client := slopes["server"], slopes["client"]
+	if server == nil || client == nil {
+		return nil
+	}
+	show := func(us float64) string { return units.Number(us) + " µs" }
+	text := fmt.Sprintf("Delays: 1 µs more per call at the server costs %s, at the client %s", words.WithInterval(*server, show), words.WithInterval(*client, show))
+	switch {
+	case server.Interval.Low > client.Interval.High:
+		text += ": the server is the limit"
+	case client.Interval.Low > server.Interval.High:
+		text += ": the client is the limit"
+	}
+	return []string{text + "."}
+}
+
+// delayedEnd returns the end whose option has this name.
+func delayedEnd(name string) (end string, is bool) {
+	key, _, _ := strings.Cut(name, "=")
+	end, is = map[string]string{scenario.BusyServerOption: "server", scenario.BusyClientOption: "client"}[key]
+	return end, is
 }
 
 func pairOf(tests []*compare.LeverTest) (*compare.LeverTest, *compare.LeverEffect) {

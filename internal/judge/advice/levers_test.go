@@ -62,7 +62,7 @@ func TestNoLeverSaysWhatCouldBeHidden(t *testing.T) {
 	}
 	none := leverOf("gogc=400", compare.Undecided, 1)
 	none.Ratio = nil
-	if got := Levers(leversOf(none)); got[0] != "No lever is proven: too few valid trials of 1 lever." {
+	if got := Levers(leversOf(none)); got[0] != "No lever is proven: too few valid trials of 1 lever; CPU time can be compared on a busy machine: --of cpu." {
 		t.Errorf("%q", got[0])
 	}
 }
@@ -85,5 +85,26 @@ func TestTwoLeversAreWrittenIfBothHelp(t *testing.T) {
 	same := pair(1, 1.25)
 	if !strings.HasSuffix(same[2], "no gain over gogc=400 alone is proven.") || same[len(same)-1] != words.CodeIndent+"line of gogc=400" {
 		t.Errorf("%q", same)
+	}
+}
+
+func TestDelaysNameTheLimit(t *testing.T) {
+	delay := func(name string, slope float64) compare.LeverEffect {
+		e := leverOf(name, compare.Slower, 1.5)
+		e.IsDelay, e.Slope = true, ratioOf(slope)
+		return e
+	}
+	for _, c := range []struct {
+		server, client float64
+		want           string
+	}{
+		{3.9, 1, "Delays: 1 µs more per call at the server costs 3.9 µs (3.7 µs to 4.09 µs), at the client 1 µs (0.95 µs to 1.05 µs): the server is the limit."},
+		{1, 2, "Delays: 1 µs more per call at the server costs 1 µs (0.95 µs to 1.05 µs), at the client 2 µs (1.9 µs to 2.1 µs): the client is the limit."},
+		{1, 1, "Delays: 1 µs more per call at the server costs 1 µs (0.95 µs to 1.05 µs), at the client 1 µs (0.95 µs to 1.05 µs)."},
+	} {
+		got := Levers(leversOf(leverOf("gogc=400", compare.Equivalent, 1), delay("busy-server=20µs", c.server), delay("busy-client=20µs", c.client)))
+		if got[1] != c.want || strings.Contains(got[0], "3 levers") {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }

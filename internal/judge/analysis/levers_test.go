@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"testing"
@@ -44,7 +45,15 @@ func tried(t *testing.T, noise float64, repeats int, against string, all ...plan
 	}
 	m := manifest(len(s.truths) * repeats)
 	m.Scenario = text
-	return m, s.records(t)
+	return m, inBlocks(s.records(t))
+}
+
+// inBlocks makes the trials of a repeat one block.
+func inBlocks(records []*record.Record) []*record.Record {
+	for _, r := range records {
+		r.Block = r.Repeat
+	}
+	return records
 }
 
 func leverTest(t *testing.T, m *record.Manifest, records []*record.Record) compare.LeverTest {
@@ -98,8 +107,8 @@ func TestNoLeverMovesEqualVariants(t *testing.T) {
 	found, tests := 0, 0
 	for seed := range uint64(40) {
 		m, records := tried(t, 0.05, 3+int(seed)%5, "", plantedLever{variant: "tcp", mean: 100},
-			plantedLever{variant: "tcp:gogc=400", mean: 100}, plantedLever{variant: "tcp:buffers=pooled", mean: 100}, plantedLever{variant: "tcp:gogc=off", mean: 100})
-		test := leverTest(t, m, (synthetic{seed: seed, noise: 0.05, repeats: 3 + int(seed)%5, truths: truthsOf(records)}).records(t))
+			plantedLever{variant: "tcp:gogc=400", mean: 100}, plantedLever{variant: "tcp:buffers=pooled", mean: 100}, plantedLever{variant: "tcp:gogc=off", mean: 100}, plantedLever{variant: "tcp:gate=8", mean: 100})
+		test := leverTest(t, m, inBlocks((synthetic{seed: seed, noise: 0.05, repeats: 3 + int(seed)%5, truths: truthsOf(records)}).records(t)))
 		tests++
 		for _, e := range test.Levers {
 			if e.Helps() || e.Harms() {
@@ -145,6 +154,18 @@ func TestTwoLeversAreComparedWithEachAlone(t *testing.T) {
 	if same := pair(100); same.Excess.Interval.Low < 1 || same.Beyond.Interval.High < 1 || same.Beyond.Interval.Low > 1 {
 		t.Errorf("a second lever that adds nothing: %+v %+v", same.Excess.Interval, same.Beyond.Interval)
 	}
+}
+
+// A delay is no lever: its effect is a slope, and the other levers are judged without it.
+func TestADelayHasASlope(t *testing.T) {
+	m, records := tried(t, 0.01, 6, "", plantedLever{variant: "tcp", mean: 200}, plantedLever{variant: "tcp:busy-server=100us", mean: 500}, plantedLever{variant: "tcp:gogc=400", mean: 150})
+	m.Scenario = bytes.Replace(m.Scenario, []byte(`"name":"tcp:busy-server=100us"`), []byte(`"name":"tcp:busy-server=100us","delay":"100us"`), 1)
+	test := leverTest(t, m, records)
+	delay := effectOf(t, test, "tcp:busy-server=100us")
+	if !delay.IsDelay || delay.Harms() || delay.Slope.Interval == nil || delay.Slope.Interval.Low > 3 || delay.Slope.Interval.High < 3 || test.Levers[0].Name != "tcp:gogc=400" {
+		t.Errorf("%+v, slope %+v", delay, delay.Slope)
+	}
+	within(t, "the slope", delay.Slope.Value, 3, 0.05)
 }
 
 // A lever whose variant was not measured has no figure, and the others keep theirs.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
@@ -47,6 +48,9 @@ func Ask(directory string, s *analysis.Summary, cells string, words scenario.Voc
 		e = insight.Explain(a, b)
 	}
 	q := &Question{Words: words, Run: asked, Of: cellOf(s, e.Of), Suspects: Suspects(e)}
+	if e.Of.Mean != nil {
+		q.Mean = time.Duration(e.Of.Mean.Value * float64(time.Microsecond))
+	}
 	if e.Against != nil {
 		fast := cellOf(s, e.Against)
 		q.Against = &fast

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
@@ -174,6 +175,25 @@ func TestTheFasterVariantIsMeasuredToo(t *testing.T) {
 	}
 }
 
+// With several clients each end is delayed, by less than a call takes.
+func TestEndsAreDelayedWithSeveralClients(t *testing.T) {
+	q := ask(t, "sizes: [64], clients: [16]", "tcp")
+	q.Mean = 800 * time.Microsecond
+	part, names := triedBy(t, q)
+	if last := part.Levers.Tried[len(names)-2:]; last[0].Stack.String() != "tcp:busy-server=25us" || last[1].Name != "busy-client=25us" || time.Duration(last[1].Delay) != 25*time.Microsecond {
+		t.Errorf("%+v", last)
+	}
+	for _, other := range []*levers.Question{ask(t, "sizes: [64], clients: [1]", "tcp"), ask(t, "sizes: [64], clients: [16]", "tcp")} {
+		other.Mean, other.Figure = q.Mean, matrix.CPU
+		if other.Of.Clients == 1 {
+			other.Figure = ""
+		}
+		if _, names := triedBy(t, other); slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "busy-") }) {
+			t.Errorf("%d clients, of %q: tries %v", other.Of.Clients, other.Figure, names)
+		}
+	}
+}
+
 func TestNamedLeversReplaceTheCatalogue(t *testing.T) {
 	q := ask(t, "sizes: [64], clients: [1]", "fake:delay=5ms")
 	q.Named, q.Figure = []string{"delay=1ms", "gogc=400"}, matrix.P99
@@ -192,7 +212,7 @@ func TestNamedLeversReplaceTheCatalogue(t *testing.T) {
 		}
 	}
 	q.Named, q.Figure = nil, "p95"
-	if _, err := q.Scenario(); err == nil || !strings.Contains(err.Error(), `--of: found "p95": want mean or p99`) {
+	if _, err := q.Scenario(); err == nil || !strings.Contains(err.Error(), `--of: found "p95": want one of mean, p99, cpu`) {
 		t.Errorf("of p95: %v", err)
 	}
 }

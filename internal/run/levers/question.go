@@ -18,7 +18,7 @@ import (
 )
 
 // Figures lists the figures that a lever may be asked to move.
-var Figures = []string{matrix.Mean, matrix.P99}
+var Figures = []string{matrix.Mean, matrix.P99, matrix.CPU}
 
 // A Question is a slow cell whose lever is looked for.
 type Question struct {
@@ -27,7 +27,8 @@ type Question struct {
 	Of       record.Cell
 	Against  *record.Cell        // a faster cell; nil if the question is not about a difference
 	Suspects []insight.CauseKind // the likeliest first; empty if the run has no probes
-	Figure   string              // mean or p99; empty means mean
+	Figure   string              // one of Figures; empty means mean
+	Mean     time.Duration       // mean time of the cell's calls; 0 if it is unknown
 	Named    []string            // levers to try instead of those of Catalogue, as in gogc=400
 }
 
@@ -49,10 +50,19 @@ const (
 	PartName = "levers"
 )
 
+// BudgetOf returns the share of the time for all runs of a question that the next run gets. done is the
+// number of runs that have ended.
+func BudgetOf(all time.Duration, done int) time.Duration {
+	if done == 0 {
+		return all * 2 / 3
+	}
+	return all / 3
+}
+
 // Scenario returns the scenario that tries the levers.
 func (q *Question) Scenario() (*scenario.Scenario, error) {
 	if q.Figure != "" && !slices.Contains(Figures, q.Figure) {
-		return nil, fmt.Errorf("--of: found %q: want %s", q.Figure, strings.Join(Figures, " or "))
+		return nil, fmt.Errorf("--of: found %q: want one of %s", q.Figure, strings.Join(Figures, ", "))
 	}
 	part, plain, err := q.plainPart()
 	if err != nil {
@@ -149,14 +159,34 @@ func (q *Question) choose(part scenario.Part, plain scenario.Variant) (tried []s
 			tried = append(tried, c.Lever)
 		}
 	}
+	tried = append(tried, q.delays(part, plain)...)
 	if len(tried) == 0 {
 		return nil, nil, fmt.Errorf("no lever of the catalogue fits %s here: name one of its options with --levers, as in --levers gogc=400 (wirelab list has all options)", plain)
 	}
 	return tried, left, nil
 }
 
+// delays returns two delays, one for each end: the more a call of several clients takes longer with
+// one, the more time at this end matters. With one client a delay is only added to each call.
+func (q *Question) delays(part scenario.Part, plain scenario.Variant) (all []scenario.Lever) {
+	if part.Clients[0] < 2 || q.Mean == 0 || part.Load.Model != scenario.Closed || q.Figure != "" && q.Figure != matrix.Mean {
+		return nil
+	}
+	delay := max(leastDelay, q.Mean/time.Duration(2*part.Clients[0])).Round(time.Microsecond)
+	text := fmt.Sprintf("%dus", delay.Microseconds())
+	for _, key := range []string{scenario.BusyServerOption, scenario.BusyClientOption} {
+		if v := plain.With(key, text); q.canTry(part, v) {
+			all = append(all, scenario.Lever{Stack: v, Name: key + "=" + text, Delay: scenario.Duration(delay)})
+		}
+	}
+	return all
+}
+
+// leastDelay is the shortest delay whose effect can be measured.
+const leastDelay = 5 * time.Microsecond
+
 // notLevers lists the options that choose another program or what is measured.
-var notLevers = []string{"server", "client", "peer", "caller", "library", "ends"}
+var notLevers = []string{"server", "client", "peer", "caller", "library", "ends", scenario.BusyServerOption, scenario.BusyClientOption}
 
 // withoutSettings returns the levers that take out one setting of the plain variant each.
 func (q *Question) withoutSettings(part scenario.Part, plain scenario.Variant) (all []candidate) {
@@ -181,6 +211,7 @@ func (q *Question) fitting(part scenario.Part, plain scenario.Variant) (all []ca
 		switch v := plain.With(lever.Key, lever.Value); {
 		case len(lever.Stacks) > 0 && !slices.Contains(lever.Stacks, plain.Stack):
 		case lever.Fits != nil && !lever.Fits(cell), hasValue(plain, lever.Key, lever.Value), !q.canTry(part, v):
+		case hasValue(scenario.Variant{Stack: plain.Stack}, lever.Key, lever.Value): // withoutSettings has it
 		default:
 			all = append(all, candidate{scenario.Lever{Stack: v, Name: lever.Name(), Write: lever.Write, Costs: lever.Costs}, lever.OnlyNamed, lever.actsOn(q.Suspects)})
 		}
@@ -262,7 +293,7 @@ func (q *Question) Together(tests []compare.LeverTest) (*scenario.Scenario, erro
 		return nil, nil
 	}
 	part.Name += "-together"
-	part.Levers.Tried = append(best, scenario.Lever{
+	part.Levers.Tried = append(part.Levers.Tried, best[0], best[1], scenario.Lever{
 		Stack: both, Name: best[0].Name + " and " + best[1].Name, Both: []scenario.Variant{best[0].Stack, best[1].Stack},
 		Write: joinTexts(best[0].Write, best[1].Write), Costs: joinTexts(best[0].Costs, best[1].Costs),
 	})

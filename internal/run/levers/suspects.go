@@ -9,12 +9,15 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
-// readings maps the names of stages and of categories of CPU time to the cause that they show. The
-// first entry whose text is part of the name applies.
-var readings = []struct {
+// A reading is a part of the name of a stage or category, and the cause that it shows.
+type reading struct {
 	text string
 	kind insight.CauseKind
-}{
+}
+
+// readings maps the names of stages and of categories of CPU time to the cause that they show. The
+// first entry whose text is part of the name applies.
+var readings = []reading{
 	{"collector", insight.ByCollector},
 	{"garbage collection", insight.ByCollector},
 	{"wait for window", insight.ByWindow},
@@ -55,12 +58,7 @@ func Suspects(e *insight.Explanation) []insight.CauseKind {
 	for _, figure := range slices.Concat(e.Stages, e.CPU) {
 		whole := math.Abs(figure.Whole.Difference())
 		for _, part := range figure.Parts {
-			i := slices.IndexFunc(readings, func(r struct {
-				text string
-				kind insight.CauseKind
-			}) bool {
-				return strings.Contains(part.Name, r.text)
-			})
+			i := slices.IndexFunc(readings, func(r reading) bool { return strings.Contains(part.Name, r.text) })
 			if i >= 0 && part.IsClear() && part.Difference() > leastShare*whole {
 				kind := readings[i].kind
 				sizes[kind] = max(sizes[kind], part.Difference())

@@ -16,7 +16,7 @@ export function Levers({ run: { levers } }: { run: Run }) {
       {levers.map((test) => (
         <div key={JSON.stringify([test.part, test.plain, test.request_bytes, test.response_bytes, test.clients])}>
           <Forest
-            title={`${test.metric === "p99" ? "P99" : "Mean"} with the lever, over that of ${test.plain}`}
+            title={`${{ mean: "Mean", p99: "P99", cpu: "CPU time" }[test.metric]} with the lever, over that of ${test.plain}`}
             note={noteOf(test)} subject="Lever" below="moves it" above="makes it slower"
             effects={test.levers.filter(({ ratio }) => ratio !== null).map((lever) => effectOf(test, lever))} few={few}
           />
@@ -49,11 +49,13 @@ function effectOf(test: LeverTest, lever: LeverEffect): Effect {
   };
 }
 
-function sideOf({ verdict }: LeverEffect): Side {
+function sideOf({ verdict, delay }: LeverEffect): Side {
+  if (delay) return "open";
   return ({ faster: "below", slower: "above", equivalent: "at", undecided: "open" } as const)[verdict];
 }
 
-function wordOf({ verdict, margin }: LeverEffect): string {
+function wordOf({ verdict, margin, delay, slope }: LeverEffect): string {
+  if (delay) return slope === null ? "a delay" : `${plain(Math.round(slope * 100) / 100)} µs more for each µs`;
   const words = { faster: "moves it", slower: "makes it slower", equivalent: `equal within ${plain(Math.round(margin * 100))} %`, undecided: "not proven" };
   return words[verdict];
 }

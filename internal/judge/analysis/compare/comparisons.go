@@ -135,6 +135,7 @@ func comparablePairs(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.
 // with different looks at its points. accept receives each verdict.
 type Family struct {
 	samples []sample
+	noise   []sample // samples that show the usual noise; nil means the family's own
 	ratios  []matrix.Ratio
 	accept  []func(stats.Comparison)
 }
@@ -150,6 +151,9 @@ func (f *Family) Add(r matrix.Ratio, accept func(stats.Comparison)) {
 // corrected for the looks at its own comparison first, and then for the number of comparisons.
 func (f *Family) Judge() {
 	usual := estimateNoise(f.samples)
+	if f.noise != nil {
+		usual = estimateNoise(f.noise)
+	}
 	verdicts := make([]stats.Comparison, len(f.samples))
 	for i, s := range f.samples {
 		verdicts[i] = withValue(usual.judge(s, f.ratios[i].Level), f.ratios[i].Value)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -12,17 +13,17 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// A LeverTest says which changes of a variant, the plain one, move the time of its calls. All its
+// A LeverTest says which changes of a variant, the plain one, move a figure of its calls. All its
 // variants took turns in the same blocks.
 type LeverTest struct {
 	Part string `json:"part"`
 	record.Place
 	Load    record.Load    `json:"load"`
-	Metric  string         `json:"metric" jsonschema:"enum=mean,enum=p99"` // the figure that the levers shall move
-	Plain   string         `json:"plain"`                                  // the variant without a lever
-	Time    *matrix.Figure `json:"plain_us"`                               // the plain variant's figure; null if no trial is valid
-	Against string         `json:"against,omitempty"`                      // a faster variant; absent if the question was not about a difference
-	Gap     *matrix.Figure `json:"gap"`                                    // the plain variant's figure divided by the faster one's; null without one
+	Metric  string         `json:"metric" jsonschema:"enum=mean,enum=p99,enum=cpu"` // the figure that the levers shall move
+	Plain   string         `json:"plain"`                                           // the variant without a lever
+	Time    *matrix.Figure `json:"plain_us"`                                        // the plain variant's figure; null if no trial is valid
+	Against string         `json:"against,omitempty"`                               // a faster variant; absent if the question was not about a difference
+	Gap     *matrix.Figure `json:"gap"`                                             // the plain variant's figure divided by the faster one's; null without one
 
 	Levers   []LeverEffect      `json:"levers"`    // proven help first, the largest first; then the levers without a proven effect; harm last
 	NotTried []scenario.LeftOut `json:"not_tried"` // levers that were not measured, and why
@@ -42,6 +43,9 @@ type LeverEffect struct {
 	Share   *matrix.Figure `json:"share"`                                                                       // share of the difference to the faster variant that the lever removes; null without one, or if the difference is not proven
 	CPU     *matrix.Figure `json:"cpu_ratio"`                                                                   // CPU time per call of both ends with the lever divided by the plain one; null if not measured
 
+	IsDelay bool           `json:"delay,omitempty"` // an end computes longer in each call: no lever to use, but one that shows what time there is worth
+	Slope   *matrix.Figure `json:"slope"`           // how much longer a call takes for each microsecond of a delay; null if the lever is no delay
+
 	// The following fields are for a lever that makes the changes of two others.
 
 	Both   []string       `json:"both,omitempty"` // names of the two, the one that helps more first; absent for one change
@@ -50,13 +54,16 @@ type LeverEffect struct {
 }
 
 // Helps reports whether the lever is proven to make calls faster.
-func (e *LeverEffect) Helps() bool { return e.Verdict == Faster }
+func (e *LeverEffect) Helps() bool { return e.Verdict == Faster && !e.IsDelay }
 
 // Harms reports whether the lever is proven to make calls slower.
-func (e *LeverEffect) Harms() bool { return e.Verdict == Slower }
+func (e *LeverEffect) Harms() bool { return e.Verdict == Slower && !e.IsDelay }
 
 // isOpen reports whether more repeats may tell more.
 func (e *LeverEffect) isOpen() bool {
+	if e.IsDelay {
+		return false
+	}
 	return !e.Helps() && !e.Harms() && !(e.Verdict == Equivalent && e.Margin <= matrix.Margin)
 }
 
@@ -92,23 +99,28 @@ func (f leverFits) test(asked study.LeverQuestion) LeverTest {
 	if fast != nil {
 		t.Against, t.Gap = fast.Cell.Variant, ratioFigure(f.fit, f.plain, fast)
 	}
-	var family Family
+	family := Family{noise: f.usualNoise()}
 	t.Levers = make([]LeverEffect, len(asked.Tried))
 	for i, lever := range asked.Tried {
 		e := &t.Levers[i]
-		*e = LeverEffect{Name: lever.Name, Variant: lever.Stack.String(), Write: lever.Write, Costs: lever.Costs, P: math.NaN(), Verdict: Undecided}
+		*e = LeverEffect{Name: lever.Name, Variant: lever.Stack.String(), Write: lever.Write, Costs: lever.Costs, IsDelay: lever.Delay > 0, P: math.NaN(), Verdict: Undecided}
 		p := matrix.FindVariant(f.group, e.Variant)
 		ratio, known := f.fit.Ratio(p, f.plain)
+		e.CPU = ratioFigure(f.cpu, p, f.plain)
 		if p == nil || !known {
 			continue
 		}
 		e.Pairs, e.Ratio = matrix.CountPairs(p, f.plain, matrix.Metrics[f.metric]), &matrix.Figure{Value: ratio.Value}
-		e.CPU = ratioFigure(f.cpu, p, f.plain)
 		if t.Gap != nil && isProven(*t.Gap) {
 			e.Share = f.shareOfGap(p, fast)
 		}
 		if len(lever.Both) == 2 {
 			f.addTwoLevers(e, p, lever.Both, asked.Tried)
+		}
+		if e.IsDelay { // its effect is known to be there, so it is not in the family
+			e.Ratio = new(ratio.Figure())
+			e.Slope = slopeOf(t.Time, e.Ratio, time.Duration(lever.Delay))
+			continue
 		}
 		family.Add(ratio, func(verdict stats.Comparison) {
 			e.P, e.Verdict, e.Margin = verdict.P, timeVerdicts[verdict.Verdict], verdict.Margin
@@ -122,9 +134,37 @@ func (f leverFits) test(asked study.LeverQuestion) LeverTest {
 	return t
 }
 
-// rank orders effects: proven help, nothing proven, proven harm, no figure.
+// usualNoise returns samples of all variants of the test, two by two, which show the noise of its
+// blocks better than the few ratios to the plain variant.
+func (f leverFits) usualNoise() (all []sample) {
+	for a, b := range comparablePairs([][]*matrix.Point{f.group}, f.metric) {
+		if r, known := f.fit.Ratio(a, b); known && r.Enough && r.InBlocks {
+			all = append(all, newSample(r.Estimate))
+		}
+	}
+	return all
+}
+
+// slopeOf returns how much longer a call takes for each microsecond of a delay.
+func slopeOf(plain, ratio *matrix.Figure, delay time.Duration) *matrix.Figure {
+	if plain == nil {
+		return nil
+	}
+	perMicrosecond := func(ratio float64) float64 {
+		return plain.Value * (ratio - 1) / float64(delay.Microseconds())
+	}
+	slope := &matrix.Figure{Value: perMicrosecond(ratio.Value)}
+	if i := ratio.Interval; i != nil {
+		slope.Interval = &matrix.Interval{Low: perMicrosecond(i.Low), High: perMicrosecond(i.High), Confidence: i.Confidence}
+	}
+	return slope
+}
+
+// rank orders effects: proven help, nothing proven, proven harm, delays, no figure.
 func (e *LeverEffect) rank() int {
 	switch {
+	case e.IsDelay:
+		return 4
 	case e.Ratio == nil:
 		return 3
 	case e.Helps():

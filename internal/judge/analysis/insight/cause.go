@@ -37,11 +37,11 @@ var CauseKinds = []CauseKind{
 
 // A Cause explains a part of a cell's time, or of the difference between two cells.
 type Cause struct {
-	Kind CauseKind `json:"kind"`
-	End  string    `json:"end,omitempty"` // client or server; empty if both ends or none
-	Time float64   `json:"us"`            // microseconds per call that it explains; it has the sign of the difference
-	Client float64 `json:"client_us"` // part of Time at the client
-	Server float64 `json:"server_us"` // part of Time at the server; the rest belongs to no end
+	Kind   CauseKind `json:"kind"`
+	End    string    `json:"end,omitempty"` // client or server; empty if both ends or none
+	Time   float64   `json:"us"`            // microseconds per call that it explains; it has the sign of the difference
+	Client float64   `json:"client_us"`     // part of Time at the client
+	Server float64   `json:"server_us"`     // part of Time at the server; the rest belongs to no end
 	// Error is the standard error of Time.
 	Error float64 `json:"error_us"`
 	Share float64 `json:"share"` // Time divided by the time or the difference that is explained

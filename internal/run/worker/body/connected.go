@@ -102,7 +102,11 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 		if marks.in == markInMessage && spec.TraceFile != "" {
 			conn = messageMarker{conn}
 		}
-		return conns.noteCaller(spec, marks, work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
+		caller := work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed})
+		if extra := catalog.BusyClient(variant); extra > 0 {
+			caller = busyCaller{caller, extra}
+		}
+		return conns.noteCaller(spec, marks, caller)
 	}
 	conns.target = target
 	if err := conns.openClients(ctx, n); err != nil {

@@ -83,7 +83,13 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 			secure.AddAddress(ip) // clients on other machines use this address
 		}
 	}
-	server, err := spec.newServer(handled.wrapRegistrar)
+	wrap := handled.wrapRegistrar
+	if extra := catalog.BusyServer(spec.variant); extra > 0 {
+		wrap = func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+			return busyRegistrar{handled.wrapRegistrar(to), extra}
+		}
+	}
+	server, err := spec.newServer(wrap)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -22,6 +23,8 @@ func LeverVerdict(e *compare.LeverEffect) string {
 	switch {
 	case e.Ratio == nil:
 		return "no valid trial"
+	case e.IsDelay && e.Slope != nil:
+		return fmt.Sprintf("%s µs more per µs", units.Number(e.Slope.Value))
 	case e.Verdict == compare.Equivalent:
 		return "equal within " + words.Percent(e.Margin)
 	}
@@ -33,10 +36,7 @@ func WriteLevers(w io.Writer, tests []compare.LeverTest) error {
 	var out strings.Builder
 	for i := range tests {
 		t := &tests[i]
-		what := "mean"
-		if t.Metric == matrix.P99 {
-			what = "P99"
-		}
+		what := map[string]string{matrix.Mean: "mean", matrix.P99: "P99", matrix.CPU: "CPU time per call"}[t.Metric]
 		at := ""
 		if t.Time != nil {
 			at = ": " + words.WithInterval(*t.Time, words.Micros)

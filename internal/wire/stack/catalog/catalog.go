@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/pattern"
@@ -63,6 +64,8 @@ const (
 	collectorKey  = "gogc"
 	threadsKey    = "gomaxprocs"
 	memoryKey     = "gomemlimit"
+	busyServerKey = scenario.BusyServerOption
+	busyClientKey = scenario.BusyClientOption
 	smallLimitKey = "smallobject"
 	congestionKey = "cc"
 
@@ -83,6 +86,8 @@ func Common() []scenario.Option {
 		{Key: collectorKey, Parse: parseCollector, Help: "N: at both ends the garbage collector runs when the heap has grown by N percent, in place of 100; off: only when memory gets short"},
 		{Key: threadsKey, Parse: scenario.Count, Help: "N: at both ends at most N threads run Go code at once, in place of one per CPU of the end; a client of an open loop gets one more"},
 		{Key: memoryKey, Parse: scenario.BytesUpTo(math.MaxInt32), Help: "SIZE: the memory limit of both ends' Go runtime, as in 64MiB, in place of 800 MiB"},
+		{Key: busyServerKey, Parse: scenario.PositiveTime, Help: "TIME: each handler computes for this long first, to see how much time at the server matters, as in busy-server=20us"},
+		{Key: busyClientKey, Parse: scenario.PositiveTime, Help: "TIME: the client computes for this long in each call, before it sends the request"},
 		{Key: smallLimitKey, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "the size up to which Go's allocator treats an object as small; for sizes other than 32KiB wirelab builds both ends once with a changed runtime, which needs a clone of wirelab, its Go toolchain and some minutes"},
 		{Key: congestionKey, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC always uses its library's reno"},
 	}
@@ -173,6 +178,16 @@ func Threads(v scenario.Variant) int { return scenario.Value[int](readCommon(v),
 
 // MemoryLimit returns the memory limit of a variant's workers, in bytes. 0 means the default.
 func MemoryLimit(v scenario.Variant) int { return scenario.Value[int](readCommon(v), memoryKey) }
+
+// BusyServer returns how long each handler of a variant computes first.
+func BusyServer(v scenario.Variant) time.Duration {
+	return scenario.Value[time.Duration](readCommon(v), busyServerKey)
+}
+
+// BusyClient returns how long the client computes in each call.
+func BusyClient(v scenario.Variant) time.Duration {
+	return scenario.Value[time.Duration](readCommon(v), busyClientKey)
+}
 
 // CollectorOff is the Collector value of workers that collect garbage only when memory gets short.
 const CollectorOff = -1
