@@ -47,7 +47,10 @@ func Ask(directory string, s *analysis.Summary, cells string, words scenario.Voc
 	if a, b := e.Against, e.Of; a != nil && a.Mean != nil && b.Mean != nil && b.Mean.Value < a.Mean.Value {
 		e = insight.Explain(a, b)
 	}
-	q := &Question{Words: words, Run: asked, Of: cellOf(s, e.Of), Suspects: Suspects(e)}
+	q := &Question{Words: words, Run: asked, Of: cellOf(s, e.Of), Suspects: suspects(e.Causes)}
+	if e.Of.Tail != nil {
+		q.SlowSuspects = suspects(e.Of.Tail.Causes)
+	}
 	if e.Of.Mean != nil {
 		q.Mean = time.Duration(e.Of.Mean.Value * float64(time.Microsecond))
 	}
@@ -56,6 +59,16 @@ func Ask(directory string, s *analysis.Summary, cells string, words scenario.Voc
 		q.Against = &fast
 	}
 	return q, nil
+}
+
+// suspects returns the kinds of the causes that take time, the most important first.
+func suspects(causes []insight.Cause) (kinds []insight.CauseKind) {
+	for _, c := range causes {
+		if c.Time > 0 {
+			kinds = lists.AppendNew(kinds, c.Kind)
+		}
+	}
+	return kinds
 }
 
 // cellOf returns the measured cell of an insight, with its target, or the cell as the insight knows it.

@@ -277,21 +277,6 @@ func TestTheBestTwoAreTriedTogether(t *testing.T) {
 	}
 }
 
-func TestSuspectsAreTheLargestReadings(t *testing.T) {
-	e := &insight.Explanation{
-		Stages: []insight.ExplainedFigure{{Whole: insight.Change{A: 100, B: 200}, Parts: []insight.Change{
-			{Name: "server: collector", A: 0, B: 60}, {Name: "client: decode", A: 10, B: 40}, {Name: "handler", A: 5, B: 6}, {Name: "wake client", A: 0, B: 20, Error: 10},
-		}}},
-		CPU: []insight.ExplainedFigure{{Whole: insight.Change{A: 50, B: 100}, Parts: []insight.Change{{Name: "page faults", A: 0, B: 45}}}},
-	}
-	if got, want := levers.Suspects(e), []insight.CauseKind{insight.ByCollector, insight.ByFaults, insight.ByEncoding}; !slices.Equal(got, want) {
-		t.Errorf("suspects %v, want %v", got, want)
-	}
-	if got := levers.Suspects(nil); got != nil {
-		t.Errorf("no explanation has the suspects %v", got)
-	}
-}
-
 // A run that a fleet measured, and one without a cell, have no lever.
 func TestAskNamesWhatIsMissing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")

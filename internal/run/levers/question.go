@@ -27,9 +27,11 @@ type Question struct {
 	Of       record.Cell
 	Against  *record.Cell        // a faster cell; nil if the question is not about a difference
 	Suspects []insight.CauseKind // the likeliest first; empty if the run has no probes
-	Figure   string              // one of Figures; empty means mean
-	Mean     time.Duration       // mean time of the cell's calls; 0 if it is unknown
-	Named    []string            // levers to try instead of those of Catalogue, as in gogc=400
+	// SlowSuspects are those of the slow calls.
+	SlowSuspects []insight.CauseKind
+	Figure       string        // one of Figures; empty means mean
+	Mean         time.Duration // mean time of the cell's calls; 0 if it is unknown
+	Named        []string      // levers to try instead of those of Catalogue, as in gogc=400
 }
 
 const (
@@ -67,6 +69,9 @@ func (q *Question) Scenario() (*scenario.Scenario, error) {
 	part, plain, err := q.plainPart()
 	if err != nil {
 		return nil, err
+	}
+	if q.Figure == matrix.P99 {
+		q.Suspects = slices.Concat(q.SlowSuspects, q.Suspects)
 	}
 	if part.Levers.Tried, part.Levers.NotTried, err = q.choose(part, plain); err != nil {
 		return nil, err
