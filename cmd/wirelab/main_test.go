@@ -144,15 +144,20 @@ func measure(ts *testscript.TestScript, neg bool, args []string) {
 
 // checkExplained wants explain --json, on standard output, to put two thirds of the difference
 // where it belongs: explains stages|cpu NAME. Waiting for a CPU is left out of it, which neighbours
-// cause. What cannot be seen on this machine is said, and passed over.
+// cause. explains cause KIND wants the first cause to be of a kind. What cannot be seen on this machine
+// is said, and passed over.
 func checkExplained(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: explains stages|cpu NAME")
+		ts.Fatalf("usage: explains stages|cpu|cause NAME")
 	}
-	var printed struct {
-		Stages, CPU []insight.ExplainedFigure
-	}
+	var printed insight.Explanation
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &printed))
+	if args[0] == "cause" && len(printed.CPU) == 2 && len(printed.Stages) == 1 {
+		if len(printed.Causes) == 0 || string(printed.Causes[0].Kind) != args[1] {
+			ts.Fatalf("the causes are %+v, want %s first", printed.Causes, args[1])
+		}
+		return
+	}
 	lists := map[string][]insight.ExplainedFigure{"stages": printed.Stages, "cpu": printed.CPU}[args[0]]
 	if len(lists) == 0 {
 		ts.Logf("%s cannot be told on this machine", args[0])

@@ -552,7 +552,6 @@ export interface EndFacts {
   waited_us: number | null; // time per call for which threads were ready but had no CPU, summed over threads
   busy_share: number | null; // busy share of the end's CPUs
   cpus: number[]; // CPUs that the process may use; empty if it was not pinned
-  intervals: IntervalsByField;
 }
 
 /** An EndReadings holds the probes' readings of one end. */

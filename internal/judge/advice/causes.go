@@ -27,10 +27,7 @@ func causeSentence(e *insight.Explanation) []string {
 		return nil
 	}
 	b, a := distinctNames(e)
-	shared := sizeAndClients(e.Of)
-	if shared != sizeAndClients(e.Against) {
-		shared = ""
-	}
+	shared := sharedSize(e)
 	switch {
 	case m.Verdict == compare.Equivalent && m.Margin > 0 && m.Margin <= matrix.Margin:
 		return []string{fmt.Sprintf("Calls %s and %s take equally long%s, within %s: there is no difference to explain.", b, a, shared, words.Percent(m.Margin))}
@@ -50,6 +47,14 @@ func causeSentence(e *insight.Explanation) []string {
 		return []string{text + " The probes name no cause either."}
 	}
 	return []string{text + " The probes point to " + joinCauses(e, difference, false) + "."}
+}
+
+// sharedSize returns the size and the clients that both cells have, or nothing.
+func sharedSize(e *insight.Explanation) string {
+	if e.Against == nil || sizeAndClients(e.Of) != sizeAndClients(e.Against) {
+		return ""
+	}
+	return sizeAndClients(e.Of)
 }
 
 // rangeText writes the interval of a ratio as changes in percent.
@@ -96,7 +101,7 @@ func validityClause(e *insight.Explanation) string {
 	if len(counts) == 0 {
 		return ""
 	}
-	return "Too few trials are valid: " + words.List(counts) + ". "
+	return fmt.Sprintf("Too few trials are valid%s: %s. ", sharedSize(e), words.List(counts))
 }
 
 // listCauses ends a sentence that says how long calls take.

@@ -89,7 +89,7 @@ func TestTheFirstSentenceHasTheVerdictOfTheTrials(t *testing.T) {
 		{withMeans(82, 85, compare.Undecided, 0.98, 1.09), []insight.Cause{collector}, "The measured trials do not prove that calls over grpc:gogc=10 and over grpc differ at 64 B with 1 client (−2 % to +9 %). The probes point to 21 µs more in the server's garbage collector, because"},
 		{withMeans(82, 85, compare.Undecided, 0.98, 1.09), nil, "(−2 % to +9 %). The probes name no cause either."},
 		{equal, nil, "Calls over grpc:gogc=10 and over grpc take equally long at 64 B with 1 client, within 2 %: there is no difference to explain."},
-		{few, []insight.Cause{collector}, "Too few trials are valid: 1 of 3 trials over grpc:gogc=10 and 3 of 3 trials over grpc. The probes point to 21 µs more in"},
+		{few, []insight.Cause{collector}, "Too few trials are valid at 64 B with 1 client: 1 of 3 trials over grpc:gogc=10 and 3 of 3 trials over grpc. The probes point to 21 µs more in"},
 		{one, []insight.Cause{switches, collector}, "A call over grpc:gogc=10 takes 82 µs at 64 B with 1 client: 4 µs of it is waking and switching threads at both ends; 21 µs is the server's garbage collector, because the heap may grow by only 10 % (gogc=10); what is left is not explained."},
 	} {
 		c.e.Of.Settings, c.e.Causes = []insight.CellOption{{Key: "gogc", Value: "10"}}, c.causes

@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
-	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Causes are found in three steps:
@@ -115,14 +114,14 @@ func (f *finder) factor(end string) float64 {
 // collectorTime returns the collector's CPU time in both cells, by the runtime's own count in the measured
 // trials if there is one, or else by samples.
 func (f *finder) collectorTime(sampled Change) (a, b, err float64) {
-	of, before := endFactsOf(f.of, sampled.End), &EndFacts{Collector: &matrix.Figure{}}
+	of, before := endFactsOf(f.of, sampled.End), &EndFacts{Collector: new(0.0)}
 	if f.against != nil {
 		before = endFactsOf(f.against, sampled.End)
 	}
 	if of.Collector == nil || before.Collector == nil {
 		return sampled.A, sampled.B, sampled.Error
 	}
-	return before.Collector.Value, of.Collector.Value, math.Hypot(of.collectorError, before.collectorError)
+	return *before.Collector, *of.Collector, math.Hypot(of.collectorError, before.collectorError)
 }
 
 // addQueues adds the time for which calls queue for busy CPUs.

@@ -37,9 +37,9 @@ func (r reading) insight(variant string) *Insight {
 			b.PerCall += us
 			b.Categories = append(b.Categories, Category{Name: name, PerCall: us, Error: 0.03 * us})
 		}
-		facts.CPU = &matrix.Figure{Value: b.PerCall}
+		facts.CPU = &b.PerCall
 		if r.collector > 0 {
-			facts.Collector, facts.collectorError = &matrix.Figure{Value: r.collector}, 0.03*r.collector
+			facts.Collector, facts.collectorError = new(r.collector), 0.03*r.collector
 		}
 		return b
 	}

@@ -107,12 +107,7 @@ func endFactsOf(i *Insight, end string) *EndFacts {
 	return &i.Facts.Server
 }
 
-func cpuTime(i *Insight, end string) float64 {
-	if cpu := endFactsOf(i, end).CPU; cpu != nil {
-		return cpu.Value
-	}
-	return 0
-}
+func cpuTime(i *Insight, end string) float64 { return valueOf(endFactsOf(i, end).CPU) }
 
 // isWait reports whether calls spend the time of a kind without a CPU.
 func isWait(kind CauseKind) bool {

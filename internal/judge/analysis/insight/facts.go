@@ -28,11 +28,11 @@ type Facts struct {
 
 // EndFacts holds figures of one end's process, from measured trials.
 type EndFacts struct {
-	CPU       *matrix.Figure `json:"cpu_us"`                           // CPU time per call
-	Collector *matrix.Figure `json:"collector_us"`                     // CPU time per call of Go's garbage collector
-	Waited    *float64       `json:"waited_us" jsonschema:"nullable"`  // time per call for which threads were ready but had no CPU, summed over threads
-	Busy      *float64       `json:"busy_share" jsonschema:"nullable"` // busy share of the end's CPUs
-	CPUs      []int          `json:"cpus"`                             // CPUs that the process may use; empty if it was not pinned
+	CPU       *float64 `json:"cpu_us" jsonschema:"nullable"`       // CPU time per call
+	Collector *float64 `json:"collector_us" jsonschema:"nullable"` // CPU time per call of Go's garbage collector
+	Waited    *float64 `json:"waited_us" jsonschema:"nullable"`    // time per call for which threads were ready but had no CPU, summed over threads
+	Busy      *float64 `json:"busy_share" jsonschema:"nullable"`   // busy share of the end's CPUs
+	CPUs      []int    `json:"cpus"`                               // CPUs that the process may use; empty if it was not pinned
 
 	collectorError float64 // standard error of Collector
 }
@@ -131,12 +131,15 @@ func endFacts(cpu, trials []matrix.Trial, of func(matrix.Trial) record.Process) 
 		}
 		return nil
 	}
-	facts.CPU = matrix.KnownFigure(cpu, func(t matrix.Trial) float64 {
+	if used := matrix.KnownFigure(cpu, func(t matrix.Trial) float64 {
 		p := of(t)
 		return matrix.PerCall(t, matrix.Number(p.UserNS)+matrix.Number(p.SystemNS)) / 1e3
-	})
-	facts.Collector = perCall(cpu, func(p record.Process) *int64 { return p.GCCPUNS })
-	facts.collectorError = standardError(facts.Collector, len(cpu))
+	}); used != nil {
+		facts.CPU = &used.Value
+	}
+	if collector := perCall(cpu, func(p record.Process) *int64 { return p.GCCPUNS }); collector != nil {
+		facts.Collector, facts.collectorError = &collector.Value, standardError(collector, len(cpu))
+	}
 	if waited := perCall(trials, func(p record.Process) *int64 { return p.WaitedNS }); waited != nil {
 		facts.Waited = &waited.Value
 	}
@@ -150,10 +153,7 @@ func endFacts(cpu, trials []matrix.Trial, of func(matrix.Trial) record.Process) 
 // standardError returns the standard error of a figure over trials, or a quarter of the figure if they are
 // too few to tell.
 func standardError(f *matrix.Figure, trials int) float64 {
-	switch {
-	case f == nil:
-		return 0
-	case f.Interval == nil || trials < matrix.LeastTrials:
+	if f.Interval == nil || trials < matrix.LeastTrials {
 		return math.Abs(f.Value) / 4
 	}
 	return (f.Interval.High - f.Interval.Low) / 2 / stats.NewStudent(float64(trials-1)).Quantile((1+f.Interval.Confidence)/2)
