@@ -174,6 +174,16 @@ func TestOptionsOfAnotherStackAreNoReason(t *testing.T) {
 	}
 }
 
+// TestUnknownConnectionsAreNoReason: a cell whose trials are all spoiled does not know their number.
+func TestUnknownConnectionsAreNoReason(t *testing.T) {
+	one := 1.0
+	known := reading{mean: 50, client: usualTimes(nil), server: usualTimes(nil), facts: Facts{Connections: &one}}
+	unknown := reading{mean: 90, client: usualTimes(nil), server: usualTimes(nil)}
+	if causes := causesOf(known.insight("grpc"), unknown.insight("grpc"), true); len(causes) != 0 {
+		t.Errorf("%+v", causes)
+	}
+}
+
 // TestOneCellHasCauses: its whole time, and the queue apart from what the ends do.
 func TestOneCellHasCauses(t *testing.T) {
 	inFlight := 16.0

@@ -48,8 +48,8 @@ func changesBetween(a, b *Insight) []change {
 	if a == nil {
 		return all
 	}
-	if from, to := valueOf(a.Facts.Connections), valueOf(b.Facts.Connections); sameStack && from != to && a.Clients == b.Clients {
-		all = append(all, change{sharingSetting, units.Number(from), units.Number(to)})
+	if from, to := a.Facts.Connections, b.Facts.Connections; sameStack && from != nil && to != nil && *from != *to && a.Clients == b.Clients {
+		all = append(all, change{sharingSetting, units.Number(*from), units.Number(*to)})
 	}
 	if a.Clients != b.Clients {
 		all = append(all, change{clientsSetting, fmt.Sprint(a.Clients), fmt.Sprint(b.Clients)})
