@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// A plant is a known cause: the arguments of compare, those of explain, and the options of which one
-// must be named. Without options, no lever may be named.
+// A plant is a known cause: the arguments of compare and of explain, and the right options. The best
+// lever must be one of these options. Without options, no lever may be named.
 type plant struct {
 	name             string
 	compare, explain []string
