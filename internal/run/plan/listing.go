@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
 	"wirelab.dev/internal/base/tuning"
 
 	"wirelab.dev/internal/base/lists"

@@ -27,15 +27,23 @@ func multiplexed() (client, server *timeline) {
 		1: {{at: 90, to: running}, {at: 120, to: waiting}, {at: 245, to: ready, by: 3}, {at: 250, to: running, by: nobody}},
 		2: {{at: 50, to: waiting}, {at: 118, to: ready, by: 1}, {at: 125, to: running}, {at: 130, to: inSyscall, why: writes}, {at: 140, to: running}, {at: 145, to: waiting}},
 		3: {
-			{at: 60, to: waiting, why: forNetwork}, {at: 230, to: ready, by: nobody}, {at: 235, to: running, by: nobody},
-			{at: 236, to: inSyscall, why: reads}, {at: 238, to: running}, {at: 247, to: waiting, why: forNetwork},
+			{at: 60, to: waiting, why: forNetwork},
+			{at: 230, to: ready, by: nobody},
+			{at: 235, to: running, by: nobody},
+			{at: 236, to: inSyscall, why: reads},
+			{at: 238, to: running},
+			{at: 247, to: waiting, why: forNetwork},
 		},
 	}, region{"wirelab call 7", 1, 100, 260})
 	client.writers[1] = 2
 	server = newTimeline(map[int64][]step{
 		5: {
-			{at: 50, to: waiting, why: forNetwork}, {at: 150, to: ready, by: nobody}, {at: 152, to: running, by: nobody},
-			{at: 153, to: inSyscall, why: reads}, {at: 156, to: running}, {at: 165, to: waiting, why: forNetwork},
+			{at: 50, to: waiting, why: forNetwork},
+			{at: 150, to: ready, by: nobody},
+			{at: 152, to: running, by: nobody},
+			{at: 153, to: inSyscall, why: reads},
+			{at: 156, to: running},
+			{at: 165, to: waiting, why: forNetwork},
 		},
 		6: {{at: 40, to: waiting}, {at: 188, to: ready, by: 7}, {at: 195, to: running}, {at: 200, to: inSyscall, why: writes}, {at: 210, to: running}},
 		7: {{at: 160, to: ready, by: 5}, {at: 170, to: running, by: nobody}, {at: 190, to: gone}},
@@ -138,9 +146,15 @@ func TestOneGoroutinePerEnd(t *testing.T) {
 	}, region{"wirelab call 1", 1, 100, 200})
 	server := newTimeline(map[int64][]step{
 		5: {
-			{at: 50, to: waiting, why: forNetwork}, {at: 120, to: ready, by: nobody}, {at: 121, to: running},
-			{at: 122, to: inSyscall, why: reads}, {at: 124, to: running}, {at: 125, to: inSyscall, why: reads}, {at: 126, to: running},
-			{at: 150, to: inSyscall, why: writes}, {at: 170, to: running},
+			{at: 50, to: waiting, why: forNetwork},
+			{at: 120, to: ready, by: nobody},
+			{at: 121, to: running},
+			{at: 122, to: inSyscall, why: reads},
+			{at: 124, to: running},
+			{at: 125, to: inSyscall, why: reads},
+			{at: 126, to: running},
+			{at: 150, to: inSyscall, why: writes},
+			{at: 170, to: running},
 		},
 	}, region{"wirelab call 1", 5, 130, 140})
 	want := map[string]int64{
@@ -197,9 +211,18 @@ func TestServiceThatDoesNotTraceItself(t *testing.T) {
 
 func TestCPUTimes(t *testing.T) {
 	times := cpuTimesOf([]threadEvent{
-		{10, 1, threadRuns}, {20, 1, threadPreempted}, {30, 1, threadRuns}, {35, 2, threadWoken},
-		{40, 1, threadSleeps}, {50, 1, threadWoken}, {55, 1, threadWoken}, {60, 1, threadRuns},
-		{65, 1, threadPreempted}, {66, 2, threadRuns}, {70, 2, threadSleeps}, {90, 1, threadRuns},
+		{10, 1, threadRuns},
+		{20, 1, threadPreempted},
+		{30, 1, threadRuns},
+		{35, 2, threadWoken},
+		{40, 1, threadSleeps},
+		{50, 1, threadWoken},
+		{55, 1, threadWoken},
+		{60, 1, threadRuns},
+		{65, 1, threadPreempted},
+		{66, 2, threadRuns},
+		{70, 2, threadSleeps},
+		{90, 1, threadRuns},
 	})
 	want := weights{{20, 1}, {30, 0}, {50, 1}, {60, 0}, {65, 1}, {66, 0}, {70, 1}, {90, 0}}
 	if !slices.Equal(times.without, want) || !slices.Equal(times.asleep, weights{{40, 1}, {50, 0}}) {

@@ -262,8 +262,14 @@ var purposesOfFunctions = []struct {
 	function string
 	why      purpose
 }{
-	{"syscall.read", reads}, {"syscall.recv", reads}, {"unix.Recv", reads}, {"unix.Read", reads},
-	{"syscall.write", writes}, {"syscall.send", writes}, {"unix.Send", writes}, {"unix.Write", writes},
+	{"syscall.read", reads},
+	{"syscall.recv", reads},
+	{"unix.Recv", reads},
+	{"unix.Read", reads},
+	{"syscall.write", writes},
+	{"syscall.send", writes},
+	{"unix.Send", writes},
+	{"unix.Write", writes},
 	{"transport.(*writeQuota).get", forWindow},        // grpc-go
 	{"(*clientStream).awaitFlowControl", forWindow},   // net/http, x/net/http2
 	{"(*serverConn).writeDataFromHandler", forWindow}, // the frame waits for its turn and its window
