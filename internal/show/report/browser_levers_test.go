@@ -37,7 +37,7 @@ func TestLeversInBrowser(t *testing.T) {
 	tab.want("its mark", row("1")+`.querySelector("svg.mark.below") !== null`, "true")
 	tab.want("a lever without an effect", row("2")+`.querySelector(".said").textContent`, "equal within 5 %")
 	tab.want("a lever that harms", row("3")+`.querySelector("svg.mark.above") !== null`, "true")
-	tab.want("a delay", row("4")+`.querySelector(".said").textContent`, "3 µs more for each µs")
+	tab.want("a delay", row("4")+`.querySelector(".said").textContent`, "3 µs per µs")
 	tab.want("what was not tried", `document.querySelector("#levers details li").textContent`, "smallobject=64KiB: it builds a runtime")
 
 	narrow := browser.open(t, address, chromedp.EmulateViewport(360, 800))

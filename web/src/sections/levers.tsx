@@ -42,7 +42,7 @@ function noteOf(test: LeverTest): string {
 function effectOf(test: LeverTest, lever: LeverEffect): Effect {
   const interval = lever.intervals["ratio"];
   const share = lever.share === null ? "" : `removes ${percent(lever.share)} of the difference to ${test.against}`;
-  const cpu = lever.cpu_ratio === null ? "" : `CPU time ${times(lever.cpu_ratio)}`;
+  const cpu = lever.cpu_ratio === null || test.metric === "cpu" ? "" : `CPU time ${times(lever.cpu_ratio)}`;
   return {
     key: lever.variant, name: <code>{lever.name}</code>, note: [share, cpu].filter(Boolean).join("; "),
     ratio: lever.ratio!, low: interval?.low, high: interval?.high, side: sideOf(lever), word: wordOf(lever),
@@ -55,7 +55,7 @@ function sideOf({ verdict, delay }: LeverEffect): Side {
 }
 
 function wordOf({ verdict, margin, delay, slope }: LeverEffect): string {
-  if (delay) return slope === null ? "a delay" : `${plain(Math.round(slope * 100) / 100)} µs more for each µs`;
+  if (delay) return slope === null ? "a delay" : `${plain(Math.round(slope * 100) / 100)} µs per µs`;
   const words = { faster: "moves it", slower: "makes it slower", equivalent: `equal within ${plain(Math.round(margin * 100))} %`, undecided: "not proven" };
   return words[verdict];
 }
