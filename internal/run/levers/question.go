@@ -27,7 +27,7 @@ type Question struct {
 	Of       record.Cell
 	Against  *record.Cell        // a faster cell; nil if the question is not about a difference
 	Suspects []insight.CauseKind // the likeliest first; empty if the run has no probes
-	// SlowSuspects are those of the slow calls.
+	// SlowSuspects lists the suspects behind the slow calls.
 	SlowSuspects []insight.CauseKind
 	Figure       string        // one of Figures; empty means mean
 	Mean         time.Duration // mean time of the cell's calls; 0 if it is unknown
