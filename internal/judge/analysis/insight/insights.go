@@ -32,15 +32,6 @@ func (i *Insight) End(name string) *EndReadings {
 	return &i.Server
 }
 
-// lifePass returns the pass that traced calls, or nil.
-func (i *Insight) lifePass() *Pass {
-	place := slices.IndexFunc(i.Passes, func(p Pass) bool { return p.Probe == record.ProbeLife })
-	if place < 0 {
-		return nil
-	}
-	return &i.Passes[place]
-}
-
 // unobserved says what the probes did not see of the cell, and why.
 func (i *Insight) unobserved() (all []string) {
 	for _, end := range []string{ClientEnd, ServerEnd} {

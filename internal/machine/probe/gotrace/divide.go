@@ -5,42 +5,48 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/probe"
 )
 
 // maxCalls limits the calls of a window that are divided. More are sampled evenly.
 const maxCalls = 6000
 
-// divideTurn divides the calls of a turn into stages. Every nth call is divided. server is nil for a
-// service that does not trace itself; then service says when it had a CPU.
-func divideTurn(client, server *timeline, service cpuTimes, window [2]int64, nth int, life *record.Life) {
-	begin, end := max(window[0], client.span.BeginNS), min(window[1], client.span.EndNS)
-	if server != nil {
-		begin, end = max(begin, server.span.BeginNS), min(end, server.span.EndNS)
+// A turn holds what the processes of a trial did in a turn of the recorders.
+type turn struct {
+	client *timeline
+	server *timeline // nil for a service that does not trace itself
+	// service says when the service had a CPU.
+	service cpuTimes
+}
+
+// divide divides the calls of a window into stages. Every nth call is divided.
+func (both *turn) divide(window probe.Span, nth int, life *record.Life) {
+	begin, end := max(window.BeginNS, both.client.span.BeginNS), min(window.EndNS, both.client.span.EndNS)
+	if both.server != nil {
+		begin, end = max(begin, both.server.span.BeginNS), min(end, both.server.span.EndNS)
 	}
-	regions := slices.Clone(client.regions)
+	regions := slices.Clone(both.client.regions)
 	slices.SortFunc(regions, func(a, b region) int { return cmp.Compare(a.begin, b.begin) })
 	for i, call := range regions {
 		if call.begin < begin || call.end > end || i%nth != 0 {
 			continue
 		}
-		var stages []int64
-		divided := false
-		if server != nil {
-			stages, divided = divideCall(client, server, call)
-		} else {
-			stages, divided = divideAtClient(client, service, call)
-		}
+		stages, divided := both.divideCall(call)
 		if !divided {
 			life.Untold++
 			continue
 		}
 		life.Calls = append(life.Calls, stages)
-		life.Begins = append(life.Begins, call.begin-window[0])
+		life.Begins = append(life.Begins, call.begin-window.BeginNS)
 	}
 }
 
 // divideCall divides a call into stages, which add up to its time.
-func divideCall(client, server *timeline, call region) (stages []int64, divided bool) {
+func (both *turn) divideCall(call region) (stages []int64, divided bool) {
+	client, server := both.client, both.server
+	if server == nil {
+		return divideAtClient(client, both.service, call)
+	}
 	handled, found := server.handlerOf(call)
 	if !found {
 		return nil, false
@@ -53,13 +59,13 @@ func divideCall(client, server *timeline, call region) (stages []int64, divided 
 	for _, h := range hops {
 		b.add(client, &asking, h.goroutine, h.from, h.to)
 	}
-	b.follow(server, &receiving, leg{handled.goroutine, handled.begin, sent, sendRequest, transferRequest, serverSocket})
+	b.follow(server, &receiving, leg{goroutine: handled.goroutine, at: handled.begin, sent: sent, send: sendRequest, transfer: transferRequest, socket: serverSocket})
 	b.add(server, &handling, handled.goroutine, handled.begin, handled.end)
 	hops, sent = server.handOver(handled.goroutine, handled.end, call.end)
 	for _, h := range hops {
 		b.add(server, &answering, h.goroutine, h.from, h.to)
 	}
-	b.follow(client, &understanding, leg{call.goroutine, call.end, sent, sendAnswer, transferAnswer, clientSocket})
+	b.follow(client, &understanding, leg{goroutine: call.goroutine, at: call.end, sent: sent, send: sendAnswer, transfer: transferAnswer, socket: clientSocket})
 	return b[:], true
 }
 
@@ -107,6 +113,7 @@ func (t *timeline) ask(call region, handled int64) (hops []hop, sent int64, foun
 type leg struct {
 	goroutine, at, sent    int64
 	send, transfer, socket stage
+	reader                 int64 // the goroutine that read the message
 }
 
 // follow adds the time from the sending of a message to the goroutine that has it.
@@ -123,8 +130,9 @@ func (b *bill) follow(t *timeline, p *phase, l leg) {
 		b.wait(t, p, l.socket, l.sent, begun)
 		b.add(t, p, l.goroutine, begun, noticed)
 	default:
-		begun := t.firstPart(l.goroutine, hops[last].goroutine, l.sent, noticed)
-		b.readByOther(t, p, &l, hops[last].goroutine, l.sent, begun)
+		l.reader = hops[last].goroutine
+		begun := t.firstPart(&l, noticed)
+		b.readByOther(t, p, &l, begun)
 		b.wait(t, p, l.transfer, begun, noticed)
 	}
 	b.passOn(t, p, hops, noticed)
@@ -168,12 +176,12 @@ func (b *bill) wait(t *timeline, p *phase, s stage, from, to int64) {
 	}
 }
 
-// readByOther adds time in which a goroutine that reads for many calls read messages of other calls,
-// or waited for this one.
-func (b *bill) readByOther(t *timeline, p *phase, l *leg, reader, from, to int64) {
-	steps := t.steps[reader]
-	for i := max(0, t.before(reader, from)); i < len(steps) && steps[i].at < to; i++ {
-		since, until := max(from, steps[i].at), to
+// readByOther adds the time until an instant in which a goroutine that reads for many calls read
+// messages of other calls, or waited for this one.
+func (b *bill) readByOther(t *timeline, p *phase, l *leg, to int64) {
+	steps := t.steps[l.reader]
+	for i := max(0, t.before(l.reader, l.sent)); i < len(steps) && steps[i].at < to; i++ {
+		since, until := max(l.sent, steps[i].at), to
 		if i+1 < len(steps) {
 			until = min(to, steps[i+1].at)
 		}
@@ -198,14 +206,14 @@ func (t *timeline) firstRead(g, from, to int64) int64 {
 	return to
 }
 
-// firstPart returns when the reader of a connection first told goroutine g about a message, for
-// example when it created g for it. It returns the instant to if that was not before.
-func (t *timeline) firstPart(g, reader, from, to int64) int64 {
-	for _, s := range t.steps[g][max(0, t.before(g, from)):] {
+// firstPart returns when the reader of a connection first told the goroutine about a message, for
+// example when it created the goroutine for it. It returns the instant to if that was not before.
+func (t *timeline) firstPart(l *leg, to int64) int64 {
+	for _, s := range t.steps[l.goroutine][max(0, t.before(l.goroutine, l.sent)):] {
 		if s.at >= to {
 			break
 		}
-		if s.at >= from && s.to == ready && s.by == reader {
+		if s.at >= l.sent && s.to == ready && s.by == l.reader {
 			return s.at
 		}
 	}

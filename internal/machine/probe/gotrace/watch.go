@@ -76,54 +76,57 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	how := w.Coverage()
 	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing)}
 	var on, off []probe.Span
-	var turns [][2]*timeline
+	var turns []*turn
 	calls := 0
-	for turn := m.BeginNS / cycleNS; turn*cycleNS < m.EndNS; turn++ {
-		both, err := w.readTurn(turn)
+	for number := m.BeginNS / cycleNS; number*cycleNS < m.EndNS; number++ {
+		one, err := w.readTurn(number)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return findings, err
 		}
-		for end, one := range both {
-			if one != nil {
-				one.noCPU = cpus[end].without
-			}
+		one.client.noCPU, one.service = cpus[probe.Client].without, cpus[probe.Server]
+		if one.server != nil {
+			one.server.noCPU = one.service.without
 		}
-		turns = append(turns, both)
-		on = append(on, probe.Span{BeginNS: turn * cycleNS, EndNS: turn*cycleNS + turnNS})
-		off = append(off, probe.Span{BeginNS: turn*cycleNS + turnNS + settlingNS, EndNS: (turn + 1) * cycleNS})
-		calls += len(both[probe.Client].regions)
+		turns = append(turns, one)
+		on = append(on, probe.Span{BeginNS: number * cycleNS, EndNS: number*cycleNS + turnNS})
+		off = append(off, probe.Span{BeginNS: number*cycleNS + turnNS + settlingNS, EndNS: (number + 1) * cycleNS})
+		calls += len(one.client.regions)
 	}
-	for _, both := range turns {
-		divideTurn(both[probe.Client], both[probe.Server], cpus[probe.Server], [2]int64{m.BeginNS, m.EndNS}, 1+calls/maxCalls, life)
+	for _, one := range turns {
+		one.divide(m.Span, 1+calls/maxCalls, life)
 	}
 	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, on, off)
 	switch {
 	case len(turns) == 0:
 		life.Missing = append(life.Missing, "all calls: the client did not trace itself: it must be wirelab's own")
-	case turns[0][probe.Server] == nil && !cpus[probe.Server].known:
+	case turns[0].server == nil && !cpus[probe.Server].known:
 		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself, and its processes are not known")
-	case turns[0][probe.Server] == nil:
+	case turns[0].server == nil:
 		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself; of its processes it is known when they have a CPU")
 	}
 	return probe.Findings{Life: life}, nil
 }
 
-func (w *Watch) readTurn(turn int64) (both [2]*timeline, err error) {
-	for _, end := range []probe.End{probe.Client, probe.Server} {
-		file, err := os.Open(turnFile(w.TraceFile(end), turn))
-		if end == probe.Server && errors.Is(err, fs.ErrNotExist) {
-			break // the server is not wirelab's own
-		}
-		if err != nil {
-			return both, err
-		}
-		both[end], err = readTimeline(file)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return both, err
-		}
+func (w *Watch) readTurn(number int64) (_ *turn, err error) {
+	both := &turn{}
+	if both.client, err = readTimelineFile(turnFile(w.TraceFile(probe.Client), number)); err != nil {
+		return nil, err
 	}
-	return both, nil
+	both.server, err = readTimelineFile(turnFile(w.TraceFile(probe.Server), number))
+	if errors.Is(err, fs.ErrNotExist) { // the server is not wirelab's own
+		return both, nil
+	}
+	return both, err
+}
+
+func readTimelineFile(path string) (*timeline, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := readTimeline(file)
+	return t, errors.Join(err, file.Close())
 }

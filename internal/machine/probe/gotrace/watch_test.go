@@ -180,7 +180,7 @@ func FuzzTimeline(f *testing.F) {
 			return
 		}
 		life := &record.Life{}
-		divideTurn(both, both, cpuTimes{}, [2]int64{0, 1 << 62}, 1, life)
+		(&turn{both, both, cpuTimes{}}).divide(probe.Span{BeginNS: 0, EndNS: 1 << 62}, 1, life)
 		for _, stages := range life.Calls {
 			if slices.Min(stages) < 0 {
 				t.Errorf("negative times %v", stages)

@@ -74,6 +74,14 @@ func (s *task) workload() (workload.Workload, workload.Parameters, error) {
 // another process costs more than reading the own process.
 const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 
+// startTracing makes this process trace itself if the spec asks for it. Another program cannot.
+func (s *task) startTracing(elsewhere bool) *gotrace.Recorder {
+	if elsewhere {
+		return nil
+	}
+	return gotrace.StartRecorder(s.TraceFile)
+}
+
 // runServer serves until ctx ends, and then prints the server's measurements of itself. Of the controls, it
 // only uses the turns.
 func runServer(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
@@ -83,13 +91,12 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 			secure.AddAddress(ip) // clients on other machines use this address
 		}
 	}
-	wrap := handled.wrapRegistrar
-	if extra := catalog.BusyServer(spec.variant); extra > 0 {
-		wrap = func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+	server, err := spec.newServer(func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+		if extra := catalog.BusyServer(spec.variant); extra > 0 {
 			return busyRegistrar{handled.wrapRegistrar(to), extra}
 		}
-	}
-	server, err := spec.newServer(wrap)
+		return handled.wrapRegistrar(to)
+	})
 	if err != nil {
 		return err
 	}
@@ -110,10 +117,7 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	if elsewhere {
-		spec.TraceFile = "" // another program cannot trace itself
-	}
-	tracing := gotrace.StartRecorder(spec.TraceFile)
+	tracing := spec.startTracing(elsewhere)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends when the server is closed
 	if ready.Settings, err = spec.serverSettings(elsewhere); err != nil {
