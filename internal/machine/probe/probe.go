@@ -21,7 +21,11 @@
 //	         the scheduler runs another thread
 package probe
 
-import "wirelab.dev/internal/data/record"
+import (
+	"os"
+
+	"wirelab.dev/internal/data/record"
+)
 
 // An End is the server or the client of a connection.
 type End int
@@ -54,8 +58,8 @@ type PortWatch interface {
 // A TraceReader is a Watch that reads the execution traces that the workers write of themselves.
 type TraceReader interface {
 	Watch
-	// TraceFile returns the beginning of the names of an end's traces.
-	TraceFile(end End) string
+	// TraceFile returns the file into which the worker of an end writes its traces.
+	TraceFile(end End) *os.File
 }
 
 // A Coverage describes how a probe works on this machine.

@@ -44,6 +44,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		Name:    "client " + r.Cell.Variant,
 		Command: t.workerCommand(catalog.ClientPeer),
 		Spec:    spec,
+		Traces:  t.observer.TraceFile(probe.Client),
 		In:      t.processSurroundings(t.lab.placement(t.planned.Cell).Client, (*link.Network).EnterClient),
 		Silence: maxClientSilence,
 		OnStart: func(pid int) {

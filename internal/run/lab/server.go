@@ -54,6 +54,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		Name:    "server " + r.Cell.Variant,
 		Command: t.workerCommand(catalog.ServerPeer),
 		Spec:    t.serverSpec(),
+		Traces:  t.observer.TraceFile(probe.Server),
 		In:      t.processSurroundings(t.lab.placement(t.planned.Cell).Server, (*link.Network).EnterServer),
 	})
 	if err != nil {
@@ -187,6 +188,5 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 		Address: address, Probe: string(cell.Probe),
 		// The probe of CPU time is the only probe that can run in the worker instead of outside.
 		ProfileCPU: t.observer.InWorker(),
-		TraceFile:  t.observer.TraceFile(map[worker.Role]probe.End{worker.ServerRole: probe.Server, worker.ClientRole: probe.Client}[role]),
 	}
 }

@@ -75,9 +75,8 @@ type Spec struct {
 	Probe string `json:"probe,omitempty"`
 	// ProfileCPU asks the worker to sample its own call stacks, because no other process can.
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
-	// TraceFile is the beginning of the names of the files into which wirelab's own worker writes
-	// execution traces of itself. Empty means none.
-	TraceFile string `json:"trace_file,omitempty"`
+	// Traces asks wirelab's own worker to write execution traces of itself to its file descriptor 3.
+	Traces bool `json:"traces,omitempty"`
 }
 
 // A VisitSpec says how to make the first call to the service that the workload defines.

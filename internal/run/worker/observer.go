@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/probe"
@@ -50,14 +51,14 @@ func ObserveTraces() (*Observer, error) {
 // InWorker reports whether the workers must sample their own CPU time (Spec.ProfileCPU).
 func (o *Observer) InWorker() bool { return o != nil && o.inWorker != nil }
 
-// TraceFile returns where a worker must write its execution traces, or "".
-func (o *Observer) TraceFile(end probe.End) string {
+// TraceFile returns the file into which a worker must write its execution traces, or nil.
+func (o *Observer) TraceFile(end probe.End) *os.File {
 	if o.Watches() {
 		if traces, reads := o.watch.(probe.TraceReader); reads {
 			return traces.TraceFile(end)
 		}
 	}
-	return ""
+	return nil
 }
 
 // Watches reports whether the observer observes processes from outside.

@@ -38,6 +38,8 @@ type Launch struct {
 	Spec    Spec
 	In      host.StartOptions
 	Env     []string // variables to add to the environment
+	// Traces becomes the worker's file descriptor 3, if the spec asks for traces.
+	Traces *os.File
 	// Silence bounds the time between two events before the result. 0 means that there is no bound.
 	// Only clients have a bound, since only they report progress.
 	Silence    time.Duration
@@ -83,6 +85,7 @@ func (e *Error) Error() string {
 
 // Start starts a worker and writes its spec to its standard input.
 func Start(l Launch) (*Process, error) {
+	l.Spec.Traces = l.Traces != nil
 	spec, err := json.Marshal(l.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: encode the spec: %w", l.Name, err)
@@ -105,6 +108,9 @@ func Start(l Launch) (*Process, error) {
 	}
 	if len(l.Env) > 0 {
 		p.command.Env = append(os.Environ(), l.Env...)
+	}
+	if l.Traces != nil {
+		p.command.ExtraFiles = []*os.File{l.Traces}
 	}
 	p.command.Stderr = p.stderr
 	p.command.WaitDelay = time.Second // a process that the worker started may keep the output open

@@ -2,8 +2,10 @@ package gotrace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/trace"
 	"time"
@@ -18,32 +20,32 @@ const (
 	turnNS  = int64(200 * time.Millisecond)
 	// settlingNS is the time after a turn in which a worker writes its trace.
 	settlingNS = int64(10 * time.Millisecond)
-	// keptTurns limits the files of a recorder. The window of a pass is shorter than these turns.
-	keptTurns = 40
 	// maxTurnBytes limits the trace of a turn. Several million events fit.
 	maxTurnBytes = 32 << 20
+	// maxFileBytes is the size from which a recorder begins its file again. It holds the window of a
+	// pass, which is the last that a worker traces.
+	maxFileBytes = 256 << 20
+	// In the file, each turn has its number and the size of its trace (8 bytes each) before it.
+	turnHeadBytes = 16
 )
 
-// A Recorder traces its own process in turns, and writes each turn to a file of its own.
+// A Recorder traces its own process in turns, and writes the traces to a file.
 type Recorder struct {
-	path   string
+	file   *os.File
+	size   int64
 	stop   chan struct{}
 	done   chan struct{}
 	failed error
 }
 
-// StartRecorder starts a recorder. It writes the trace of turn n to path.n. It returns nil if path
-// is empty.
-func StartRecorder(path string) *Recorder {
-	if path == "" {
-		return nil
-	}
-	r := &Recorder{path: path, stop: make(chan struct{}), done: make(chan struct{})}
+// StartRecorder starts a recorder.
+func StartRecorder(file *os.File) *Recorder {
+	r := &Recorder{file: file, stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run() // ends with Stop
 	return r
 }
 
-// Stop ends the recording.
+// Stop ends the recording. It may be called on nil.
 func (r *Recorder) Stop() error {
 	if r == nil {
 		return nil
@@ -67,18 +69,31 @@ func (r *Recorder) run() {
 		}
 		stopped := r.waitUntil(turn*cycleNS + turnNS)
 		trace.Stop()
-		if into.Len() <= maxTurnBytes {
-			r.failed = os.WriteFile(turnFile(r.path, turn), into.Bytes(), 0o600)
-		}
-		if old := turnFile(r.path, turn-keptTurns); r.failed == nil {
-			if err := os.Remove(old); !errors.Is(err, os.ErrNotExist) {
-				r.failed = err
-			}
-		}
+		r.failed = r.write(turn, into)
 		if stopped {
 			return
 		}
 	}
+}
+
+func (r *Recorder) write(turn int64, trace *turnBuffer) error {
+	if trace.Len() > maxTurnBytes {
+		return nil
+	}
+	if r.size > maxFileBytes {
+		if r.size = 0; r.file.Truncate(0) != nil {
+			return nil // the next turn tries again
+		}
+	}
+	head := binary.LittleEndian.AppendUint64(nil, uint64(turn))
+	head = binary.LittleEndian.AppendUint64(head, uint64(trace.Len()))
+	for _, part := range [][]byte{head, trace.Bytes()} {
+		if _, err := r.file.WriteAt(part, r.size); err != nil {
+			return fmt.Errorf("write an execution trace: %w", err)
+		}
+		r.size += int64(len(part))
+	}
+	return nil
 }
 
 func (r *Recorder) waitUntil(instant int64) (stopped bool) {
@@ -90,8 +105,6 @@ func (r *Recorder) waitUntil(instant int64) (stopped bool) {
 	}
 }
 
-func turnFile(path string, turn int64) string { return fmt.Sprintf("%s.%d", path, turn) }
-
 // A turnBuffer stores at most a little more than maxTurnBytes.
 type turnBuffer struct{ bytes.Buffer }
 
@@ -100,4 +113,28 @@ func (b *turnBuffer) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return b.Buffer.Write(p)
+}
+
+// readTurns returns the traces of a recorder's file, by the number of their turn. A trace that was not
+// written to its end is left out.
+func readTurns(file io.ReaderAt) (map[int64]*io.SectionReader, error) {
+	turns, at := map[int64]*io.SectionReader{}, int64(0)
+	for {
+		var head [turnHeadBytes]byte
+		if _, err := file.ReadAt(head[:], at); errors.Is(err, io.EOF) {
+			return turns, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read execution traces: %w", err)
+		}
+		turn, size := int64(binary.LittleEndian.Uint64(head[:])), int64(binary.LittleEndian.Uint64(head[8:]))
+		if size < 0 || size > maxTurnBytes {
+			return nil, fmt.Errorf("read execution traces: a trace of %d bytes at %d", size, at)
+		}
+		at += turnHeadBytes
+		if _, err := file.ReadAt(make([]byte, 1), at+size-1); size > 0 && err != nil {
+			return turns, nil
+		}
+		turns[turn] = io.NewSectionReader(file, at, size)
+		at += size
+	}
 }

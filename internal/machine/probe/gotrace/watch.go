@@ -1,12 +1,10 @@
 package gotrace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"wirelab.dev/internal/data/record"
@@ -18,12 +16,12 @@ var _ probe.Watch = (*Watch)(nil)
 
 // A Watch reads the traces that both workers of a trial write.
 type Watch struct {
-	folder  string
-	cpus    *cpuWatch // nil if the machine does not allow it
+	files   [2]*os.File // of each end; they have no name, so that nothing is left of them
+	cpus    *cpuWatch   // nil if the machine does not allow it
 	missing []string
 }
 
-// Start makes a folder for the traces of a trial. without is why a better way to divide calls does
+// Start makes files for the traces of a trial. without is why a better way to divide calls does
 // not work here; nil if there is none.
 func Start(without error) (*Watch, error) {
 	w := &Watch{}
@@ -36,14 +34,26 @@ func Start(without error) (*Watch, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	w.folder, err = os.MkdirTemp("", "wirelab-traces-")
-	return w, err
+	for end := range w.files {
+		if w.files[end], err = os.CreateTemp("", "wirelab-traces-"); err != nil {
+			return nil, errors.Join(err, w.close())
+		}
+		_ = os.Remove(w.files[end].Name()) // Windows does not remove open files
+	}
+	return w, nil
 }
 
-// TraceFile returns the path for the recorder of an end.
-func (w *Watch) TraceFile(end probe.End) string {
-	return filepath.Join(w.folder, [...]string{probe.Server: "server", probe.Client: "client"}[end])
+func (w *Watch) close() (err error) {
+	for _, file := range w.files {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	return err
 }
+
+// TraceFile returns the file for the recorder of an end.
+func (w *Watch) TraceFile(end probe.End) *os.File { return w.files[end] }
 
 // AddProcess starts to watch when a worker has no CPU. The worker traces itself.
 func (w *Watch) AddProcess(end probe.End, pid int) error {
@@ -61,9 +71,9 @@ func (w *Watch) Coverage() probe.Coverage {
 	}
 }
 
-// Stop divides the calls of the window into stages, and removes the traces.
+// Stop divides the calls of the window into stages, and frees the traces.
 func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error) {
-	defer func() { err = cmp.Or(err, os.RemoveAll(w.folder)) }()
+	defer func() { err = errors.Join(err, w.close()) }()
 	var cpus [2]cpuTimes
 	if w.cpus != nil {
 		if cpus, err = w.cpus.stopWatching(); err != nil {
@@ -78,13 +88,21 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	var on, off []probe.Span
 	var turns []*turn
 	calls := 0
+	clientTurns, err := readTurns(w.files[probe.Client])
+	if err != nil {
+		return findings, err
+	}
+	serverTurns, err := readTurns(w.files[probe.Server])
+	if err != nil {
+		return findings, err
+	}
 	for number := m.BeginNS / cycleNS; number*cycleNS < m.EndNS; number++ {
-		one, err := w.readTurn(number)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		one, err := readTurn(clientTurns[number], serverTurns[number], len(serverTurns) > 0)
 		if err != nil {
 			return findings, err
+		}
+		if one == nil {
+			continue
 		}
 		one.client.noCPU, one.service = cpus[probe.Client].without, cpus[probe.Server]
 		if one.server != nil {
@@ -110,23 +128,15 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	return probe.Findings{Life: life}, nil
 }
 
-func (w *Watch) readTurn(number int64) (_ *turn, err error) {
-	both := &turn{}
-	if both.client, err = readTimelineFile(turnFile(w.TraceFile(probe.Client), number)); err != nil {
-		return nil, err
+// readTurn reads what both ends traced in a turn. It returns nil if an end that traces itself lacks it.
+func readTurn(client, server *io.SectionReader, traced bool) (both *turn, err error) {
+	if client == nil || traced && server == nil {
+		return nil, nil
 	}
-	both.server, err = readTimelineFile(turnFile(w.TraceFile(probe.Server), number))
-	if errors.Is(err, fs.ErrNotExist) { // the server is not wirelab's own
-		return both, nil
+	both = &turn{}
+	both.client, err = readTimeline(client)
+	if err == nil && traced {
+		both.server, err = readTimeline(server)
 	}
 	return both, err
-}
-
-func readTimelineFile(path string) (*timeline, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	t, err := readTimeline(file)
-	return t, errors.Join(err, file.Close())
 }

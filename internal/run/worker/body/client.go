@@ -17,7 +17,6 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/load/search"
 	"wirelab.dev/internal/run/worker"
@@ -62,7 +61,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	window := windowCounters{conns: conns}
 	window.readAtEdges(&plan)
 	sampler := probe.StartSamplerWithTurns(probe.WithStoppedTime(probe.ReadSelf), probe.DefaultSamplingPeriod, turnsOf(controls))
-	allocations, tracing := spec.watchAllocations(), gotrace.StartRecorder(spec.TraceFile)
+	allocations, tracing := spec.watchAllocations(), spec.startTracing(false)
 	stacks, err := spec.profileCPU()
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	}
 	first, marks := spec.Client.GroupOrOwn().First, &callMarker{in: markPlaceOf(own.Info())}
 	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		if marks.in == markInMessage && spec.TraceFile != "" {
+		if marks.in == markInMessage && spec.Traces {
 			conn = messageMarker{conn}
 		}
 		caller := work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed})

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -76,10 +77,12 @@ const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 
 // startTracing makes this process trace itself if the spec asks for it. Another program cannot.
 func (s *task) startTracing(elsewhere bool) *gotrace.Recorder {
-	if elsewhere {
+	if elsewhere || !s.Traces {
 		return nil
 	}
-	return gotrace.StartRecorder(s.TraceFile)
+	const descriptor = 3 // see worker.Launch
+	syscall.CloseOnExec(descriptor)
+	return gotrace.StartRecorder(os.NewFile(descriptor, "traces"))
 }
 
 // runServer serves until ctx ends, and then prints the server's measurements of itself. Of the controls, it
