@@ -167,6 +167,7 @@ var effects = map[string]effect{
 	"compute": {kinds: []CauseKind{ByHandler}, says: "it computes for %s"},
 	"copy":    {kinds: []CauseKind{ByCopying}, takes: []CauseKind{ByFaults}, says: "the client copies %s for each call"},
 	"stall":   {kinds: []CauseKind{ByHandlerWait}, takes: inWaits, says: "it sleeps %s", facts: countStalls},
+	"locked":  {kinds: []CauseKind{ByLock}, takes: inWaits, says: "one request at a time holds a lock for %s"},
 	"work":    {usual: "10ms", kinds: []CauseKind{ByHandlerWait}, takes: inWaits, says: "it sleeps %s"},
 	"op":      {kinds: inSizes},
 	"limit":   {kinds: inSizes},

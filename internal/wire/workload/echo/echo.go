@@ -27,6 +27,7 @@ import (
 const (
 	longCallKey = "beside"
 	computeKey  = "compute"
+	lockedKey   = "locked"
 	copyKey     = "copy"
 )
 
@@ -45,6 +46,9 @@ func (Workload) Info() workload.Info {
 			Key: computeKey, Parse: scenario.Time,
 			Help: "TIME: how long the handler computes in every request, to simulate work",
 		}, scenario.Option{
+			Key: lockedKey, Parse: scenario.Time,
+			Help: "TIME: how long the handler sleeps in every request while it holds a lock that all requests share",
+		}, scenario.Option{
 			Key: copyKey, Parse: scenario.BytesUpTo(maxCopiedBytes),
 			Help: "SIZE: how many bytes the client copies for every request, to simulate work",
 		}), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
@@ -59,7 +63,9 @@ func (w Workload) Check(p workload.Parameters) error {
 // Register implements workload.Workload.
 func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	o := workload.ReadOptions(w, p)
-	echopb.RegisterEchoServiceServer(to, &handler{stall: workload.ReadStall(o), compute: scenario.Value[time.Duration](o, computeKey)})
+	echopb.RegisterEchoServiceServer(to, &handler{
+		stall: workload.ReadStall(o), compute: scenario.Value[time.Duration](o, computeKey), locked: scenario.Value[time.Duration](o, lockedKey),
+	})
 }
 
 // NewCaller makes one client with its own payload.
@@ -111,6 +117,8 @@ type handler struct {
 	echopb.UnimplementedEchoServiceServer
 	stall   *workload.Stall
 	compute time.Duration
+	locked  time.Duration
+	lock    sync.Mutex
 }
 
 const (
@@ -124,6 +132,11 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 		return nil, err
 	}
 	for until := time.Now().Add(h.compute); h.compute > 0 && time.Now().Before(until); { // keep the CPU busy
+	}
+	if h.locked > 0 {
+		h.lock.Lock()
+		time.Sleep(h.locked)
+		h.lock.Unlock()
 	}
 	data, err := workload.Answer(in.Id, in.Data, in.AnswerBytes)
 	if err != nil {
