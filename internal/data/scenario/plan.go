@@ -191,6 +191,7 @@ func (p *Probe) UnmarshalText(text []byte) error {
 }
 
 // lifeProbeWindow is the window of closed loops with the life probe. One client makes thousands of calls.
+// A user's service gets the requests that the user asked for, and no more.
 const lifeProbeWindow = time.Second
 
 // probeTrials returns the trials of a part that have a probe, by the number of their repeat. About
@@ -205,7 +206,7 @@ func (p Part) probeTrials() map[int][]Cell {
 			repeat := 1 + (pass*len(p.Probes)+i)%p.Repeats
 			for _, cell := range cells {
 				cell.Probe, cell.Samples = probe, false // a row per call would hold latencies
-				if probe == record.ProbeLife && cell.Load.Model == Closed {
+				if probe == record.ProbeLife && cell.Load.Model == Closed && cell.Variant.Stack != record.ServiceStack {
 					cell.Load = Load{Model: Closed, Duration: Duration(lifeProbeWindow)}
 				}
 				passes[repeat] = append(passes[repeat], cell)

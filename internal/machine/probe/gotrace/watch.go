@@ -118,8 +118,10 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	}
 	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, on, off)
 	switch {
-	case len(turns) == 0:
-		life.Missing = append(life.Missing, "all calls: the client did not trace itself: it must be wirelab's own")
+	case len(clientTurns) == 0 && m.EndNS-m.BeginNS > cycleNS:
+		life.Missing = append(life.Missing, "all calls: the client did not trace itself; use a client of wirelab's own")
+	case len(life.Calls) == 0 && life.Untold == 0:
+		life.Missing = append(life.Missing, "all calls: none began and ended while both ends traced themselves; let the load last a second or more")
 	case turns[0].server == nil && !cpus[probe.Server].known:
 		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself, and its processes are not known")
 	case turns[0].server == nil:
