@@ -81,9 +81,10 @@ func (r *Recorder) write(turn int64, trace *turnBuffer) error {
 		return nil
 	}
 	if r.size > maxFileBytes {
-		if r.size = 0; r.file.Truncate(0) != nil {
-			return nil // the next turn tries again
+		if err := r.file.Truncate(0); err != nil {
+			return fmt.Errorf("begin a file of execution traces again: %w", err)
 		}
+		r.size = 0
 	}
 	head := binary.LittleEndian.AppendUint64(nil, uint64(turn))
 	head = binary.LittleEndian.AppendUint64(head, uint64(trace.Len()))
@@ -121,20 +122,30 @@ func readTurns(file io.ReaderAt) (map[int64]*io.SectionReader, error) {
 	turns, at := map[int64]*io.SectionReader{}, int64(0)
 	for {
 		var head [turnHeadBytes]byte
-		if _, err := file.ReadAt(head[:], at); errors.Is(err, io.EOF) {
-			return turns, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("read execution traces: %w", err)
+		if whole, err := readsWhole(file, head[:], at); !whole {
+			return turns, err
 		}
 		turn, size := int64(binary.LittleEndian.Uint64(head[:])), int64(binary.LittleEndian.Uint64(head[8:]))
-		if size < 0 || size > maxTurnBytes {
+		if size <= 0 || size > maxTurnBytes {
 			return nil, fmt.Errorf("read execution traces: a trace of %d bytes at %d", size, at)
 		}
 		at += turnHeadBytes
-		if _, err := file.ReadAt(make([]byte, 1), at+size-1); size > 0 && err != nil {
-			return turns, nil
+		if whole, err := readsWhole(file, make([]byte, 1), at+size-1); !whole {
+			return turns, err
 		}
 		turns[turn] = io.NewSectionReader(file, at, size)
 		at += size
+	}
+}
+
+// readsWhole fills a buffer from an offset, and reports whether the file has so many bytes.
+func readsWhole(file io.ReaderAt, into []byte, at int64) (bool, error) {
+	switch n, err := file.ReadAt(into, at); {
+	case n == len(into):
+		return true, nil
+	case errors.Is(err, io.EOF):
+		return false, nil
+	default:
+		return false, fmt.Errorf("read execution traces: %w", err)
 	}
 }
