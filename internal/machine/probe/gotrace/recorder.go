@@ -138,7 +138,7 @@ func readTurns(file io.ReaderAt) (map[int64]*io.SectionReader, error) {
 	}
 }
 
-// readsWhole fills a buffer from an offset, and reports whether the file has so many bytes.
+// readsWhole fills a buffer from an offset. It returns false if the file ends before.
 func readsWhole(file io.ReaderAt, into []byte, at int64) (bool, error) {
 	switch n, err := file.ReadAt(into, at); {
 	case n == len(into):
