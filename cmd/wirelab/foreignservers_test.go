@@ -11,11 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"wirelab.dev/internal/machine/host"
 )
 
 // A foreignServer is a program of another project that keeps its own log of requests.
@@ -161,8 +164,11 @@ func (s *runningServer) run(t *testing.T) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+s.port); err == nil {
-			_ = conn.Close()
+		// Another program may have taken the port: only a listener of this server's process group counts.
+		if slices.ContainsFunc(host.FindListeners("tcp", "127.0.0.1:"+s.port), func(pid int) bool {
+			group, err := syscall.Getpgid(pid)
+			return err == nil && group == s.cmd.Process.Pid
+		}) {
 			return true
 		}
 		select {
