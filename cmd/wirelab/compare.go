@@ -130,6 +130,9 @@ func (a *app) compare(cmd *cobra.Command, c *compareFlags, define func() (*scena
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
+	if err := c.try.check(); err != nil {
+		return usageError(err)
+	}
 	if !c.try.wanted() || j.output.dryRun {
 		return a.execute(cmd.Context(), j)
 	}

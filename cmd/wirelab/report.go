@@ -258,6 +258,9 @@ with probes, the suspects of the explanation choose the levers.`,
 		if len(args) == 0 {
 			return found, usageError(errors.New("found 0 arguments: give one run's directory, or two, the earlier first"))
 		}
+		if t.wanted() && len(args) > 1 {
+			return found, usageError(errors.New("--try: found two runs: name the run whose slower cell the levers shall move"))
+		}
 		if t.wanted() {
 			return a.try(cmd.Context(), args[0], cells, t, output)
 		}
@@ -294,6 +297,14 @@ func (t *tryFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "of", levers.Figures)
 }
 
+// check checks the flags before anything is measured.
+func (t *tryFlags) check() error {
+	if t.budget != 0 && t.budget < time.Second {
+		return fmt.Errorf("--budget: want 1s or more, found %v", t.budget)
+	}
+	return (&levers.Question{Named: t.named, Figure: t.figure}).Check()
+}
+
 // wanted reports whether levers are to be tried.
 func (t *tryFlags) wanted() bool { return t.on || len(t.named) > 0 }
 
@@ -301,6 +312,9 @@ func (t *tryFlags) wanted() bool { return t.on || len(t.named) > 0 }
 func (a *app) try(ctx context.Context, directory, cells string, t tryFlags, output outputFlags) (found commandResult, err error) {
 	seen, err := a.readRun(directory)
 	if err != nil {
+		return found, usageError(err)
+	}
+	if err := t.check(); err != nil {
 		return found, usageError(err)
 	}
 	q, err := levers.Ask(directory, seen.Summary, cells, scenarioLibrary.Vocabulary())

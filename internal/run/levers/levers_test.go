@@ -202,7 +202,7 @@ func TestNamedLeversReplaceTheCatalogue(t *testing.T) {
 		t.Errorf("%+v", part)
 	}
 	for named, want := range map[string]string{
-		"delay":     `--levers: found "delay": want an option of fake with its value, as in gogc=400`,
+		"delay":     `--levers: found "delay": want an option of the stack with its value, as in gogc=400`,
 		"speed=2":   `fake has no option "speed"`,
 		"delay=5ms": "fake:delay=5ms already has delay=5ms: name another value",
 	} {

@@ -61,10 +61,23 @@ func BudgetOf(all time.Duration, done int) time.Duration {
 	return all / 3
 }
 
+// Check checks the form of what a user asks for, before anything is measured.
+func (q *Question) Check() error {
+	if q.Figure != "" && !slices.Contains(Figures, q.Figure) {
+		return fmt.Errorf("--of: found %q: want one of %s", q.Figure, strings.Join(Figures, ", "))
+	}
+	for _, text := range q.Named {
+		if key, value, _ := strings.Cut(text, "="); key == "" || value == "" {
+			return fmt.Errorf("--levers: found %q: want an option of the stack with its value, as in gogc=400", text)
+		}
+	}
+	return nil
+}
+
 // Scenario returns the scenario that tries the levers.
 func (q *Question) Scenario() (*scenario.Scenario, error) {
-	if q.Figure != "" && !slices.Contains(Figures, q.Figure) {
-		return nil, fmt.Errorf("--of: found %q: want one of %s", q.Figure, strings.Join(Figures, ", "))
+	if err := q.Check(); err != nil {
+		return nil, err
 	}
 	part, plain, err := q.plainPart()
 	if err != nil {
@@ -246,10 +259,7 @@ func (q *Question) canTry(part scenario.Part, v scenario.Variant) bool {
 
 // named returns the lever that the user wrote.
 func (q *Question) named(part scenario.Part, plain scenario.Variant, text string) (scenario.Lever, error) {
-	key, value, isSetting := strings.Cut(text, "=")
-	if !isSetting || key == "" || value == "" {
-		return scenario.Lever{}, fmt.Errorf("--levers: found %q: want an option of %s with its value, as in gogc=400", text, plain.Stack)
-	}
+	key, value, _ := strings.Cut(text, "=")
 	v := plain.With(key, value)
 	lever := scenario.Lever{Stack: v, Name: text, Write: "the setting behind " + text}
 	if err := q.Words.CheckVariant(v, part); err != nil {
