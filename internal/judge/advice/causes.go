@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/insight"
@@ -101,7 +102,24 @@ func validityClause(e *insight.Explanation) string {
 	if len(counts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Too few trials are valid%s: %s. ", sharedSize(e), words.List(counts))
+	text := "Too few trials are valid"
+	if others := mostOthers(e); others >= manyOthers {
+		text = fmt.Sprintf("Other programs used %s CPUs, so too few trials are valid", units.Number(others))
+	}
+	return fmt.Sprintf("%s%s: %s. ", text, sharedSize(e), words.List(counts))
+}
+
+// manyOthers is the number of CPUs from which other programs are the likeliest reason for invalid trials.
+const manyOthers = 0.2
+
+// mostOthers returns how many CPUs other programs used in the cell that they disturbed most.
+func mostOthers(e *insight.Explanation) (cpus float64) {
+	for _, i := range e.Cells() {
+		if i.Facts.Others != nil {
+			cpus = max(cpus, *i.Facts.Others)
+		}
+	}
+	return cpus
 }
 
 // listCauses ends a sentence that says how long calls take.

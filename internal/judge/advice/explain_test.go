@@ -75,6 +75,8 @@ func TestTheFirstSentenceHasTheVerdictOfTheTrials(t *testing.T) {
 	equal.Measured.Margin = 0.02
 	few := withMeans(82, 109, "", 0, 0)
 	few.Of.Facts, few.Against.Facts = insight.Facts{Trials: 3, Valid: 1}, insight.Facts{Trials: 3, Valid: 3}
+	disturbed := withMeans(82, 109, "", 0, 0)
+	disturbed.Of.Facts, disturbed.Against.Facts = insight.Facts{Trials: 3, Others: new(0.85)}, insight.Facts{Trials: 3, Valid: 3}
 	one := withMeans(0, 82, "", 0, 0)
 	one.Against, one.Measured.A, one.Measured.Ratio = nil, nil, nil
 	for _, c := range []struct {
@@ -90,6 +92,7 @@ func TestTheFirstSentenceHasTheVerdictOfTheTrials(t *testing.T) {
 		{withMeans(82, 85, compare.Undecided, 0.98, 1.09), nil, "(−2 % to +9 %). The probes name no cause either."},
 		{equal, nil, "Calls over grpc:gogc=10 and over grpc take equally long at 64 B with 1 client, within 2 %: there is no difference to explain."},
 		{few, []insight.Cause{collector}, "Too few trials are valid at 64 B with 1 client: 1 of 3 trials over grpc:gogc=10 and 3 of 3 trials over grpc. The probes point to 21 µs more in"},
+		{disturbed, nil, "Other programs used 0.85 CPUs, so too few trials are valid at 64 B with 1 client: 0 of 3 trials over grpc:gogc=10 and 3 of 3 trials over grpc. "},
 		{one, []insight.Cause{switches, collector}, "A call over grpc:gogc=10 takes 82 µs at 64 B with 1 client: 4 µs of it is waking and switching threads at both ends; 21 µs is the server's garbage collector, because the heap may grow by only 10 % (gogc=10); what is left is not explained."},
 	} {
 		c.e.Of.Settings, c.e.Causes = []insight.CellOption{{Key: "gogc", Value: "10"}}, c.causes

@@ -41,11 +41,11 @@ func PayloadText(p record.Payload) string {
 	return p.Text(func(bytes int) string { return Size(float64(bytes)) }, " → ")
 }
 
-// Percent writes a share in percent, rounded. Above 99 % it writes two decimals and rounds down, so
-// that 100 % means all.
+// Percent writes a share in percent, rounded. Between 99 % and 100 % it writes two decimals and rounds
+// down, so that 100 % means all.
 func Percent(share float64) string {
 	percent := math.Round(100 * share)
-	if share > 0.99 {
+	if share > 0.99 && share < 1 {
 		percent = math.Floor(100*100*share+1e-9) / 100
 	}
 	return strconv.FormatFloat(percent, 'f', -1, 64) + " %"

@@ -274,9 +274,9 @@ func (f *finder) addIdle(m *Measured, e *Explanation) {
 	}
 	b := rest(m.B, f.of, f.b, func(e evidence) float64 { return e.b })
 	if f.hasNeighbours() {
-		othersA, othersB := 0.0, math.Min(delayByOthers(f.of), math.Max(0, b))
+		othersA, othersB := 0.0, math.Min(delayByOthers(f.of, f.b), math.Max(0, b))
 		if f.against != nil {
-			othersA = math.Min(delayByOthers(f.against), math.Max(0, a))
+			othersA = math.Min(delayByOthers(f.against, f.a), math.Max(0, a))
 		}
 		f.add(ByNeighbour, "", othersA, othersB, 0)
 		a, b = a-othersA, b-othersB
@@ -300,12 +300,13 @@ func (f *finder) errorOfMeans(m *Measured) float64 {
 }
 
 // delayByOthers returns at most for how long other programs kept a call off its CPUs: if they use a share
-// of them, then its CPU time takes longer by this share. Threads were ready, but had no CPU.
-func delayByOthers(i *Insight) float64 {
+// of them, then its CPU time takes longer by this share. Threads were ready, but had no CPU. A call waits
+// also for the calls before it in the queue.
+func delayByOthers(i *Insight, l load) float64 {
 	const most = 0.95
 	share := math.Min(most, othersShare(i))
-	waited := valueOf(i.Facts.Client.Waited) + valueOf(i.Facts.Server.Waited)
-	return math.Min(waited, (cpuTime(i, ClientEnd)+cpuTime(i, ServerEnd))*share/(1-share))
+	waited := l.client*valueOf(i.Facts.Client.Waited) + l.server*valueOf(i.Facts.Server.Waited)
+	return math.Min(waited, (l.client*cpuTime(i, ClientEnd)+l.server*cpuTime(i, ServerEnd))*share/(1-share))
 }
 
 const (

@@ -104,7 +104,7 @@ func TestPlantedCauses(t *testing.T) {
 		{"connections", usual, change(usual, func(r *reading) { r.facts.Opened, r.mean, r.settings = one(1), 150, "conn=new" }), ByHandshake, "", 70, "each call opens a connection (conn=new)"},
 		{"packets", change(usual, func(r *reading) { r.facts.Packets = one(4) }), change(usual, func(r *reading) {
 			r.mean, r.facts.Packets, r.settings = 230, one(46), "mtu=576"
-			r.client, r.server = usualTimes(categoryTimes{"network stack in the kernel": 70}), usualTimes(categoryTimes{"network stack in the kernel": 70})
+			r.client, r.server = usualTimes(categoryTimes{"network stack in the kernel": 60, "wake-ups and locks in the kernel": 10}), usualTimes(categoryTimes{"network stack in the kernel": 70})
 		}), ByPackets, "", 150, "a packet holds at most 576 B, so a call takes 46 packets, against 4 (mtu=576)"},
 		{"a window", change(usual, func(r *reading) { r.place = large }), change(usual, func(r *reading) { r.mean, r.place, r.settings = 480, large, "window=64KiB" }), ByWindow, "", 400, "a sender may have only 64 KiB under way (window=64KiB)"},
 		{"a window larger than the message is no reason", usual, change(usual, func(r *reading) { r.mean, r.settings = 480, "window=64KiB" }), "", "", 0, ""},
@@ -192,6 +192,23 @@ func TestOneCellHasCauses(t *testing.T) {
 	if len(causes) == 0 || causes[0].Kind != BySharedCPU || !near(causes[0].Time, 15*58) || causes[0].Because != "15 of 16 calls wait for a CPU: both ends run on the same CPU" {
 		t.Errorf("%+v", causes)
 	}
+}
+
+// TestNeighboursDelayEveryCallInTheQueue: a thread without a CPU keeps 15 other calls waiting, too.
+func TestNeighboursDelayEveryCallInTheQueue(t *testing.T) {
+	inFlight, others, waited := 16.0, 0.8, 10.0
+	disturbed := reading{mean: 770, client: usualTimes(nil), server: usualTimes(nil), place: record.Place{Clients: 16}, facts: Facts{InFlight: &inFlight, Others: &others}, busy: 0.99, cpus: [2][]int{{0}, {1}}}
+	cell := disturbed.insight("grpc")
+	cell.Facts.Server.Waited = &waited
+	for _, c := range findCauses(Explain(cell, nil)) {
+		if c.Kind == ByNeighbour {
+			if want := 16 * waited; !near(c.Time, want) {
+				t.Errorf("other programs delay a call by %v µs, want %v", c.Time, want)
+			}
+			return
+		}
+	}
+	t.Error("other programs are no cause")
 }
 
 // TestEveryStageOfATraceHasAKind: those that calls only wait in are waits.

@@ -173,7 +173,7 @@ var effects = map[string]effect{
 	"limit":   {kinds: inSizes},
 
 	// The link.
-	"mtu":        {usual: "1500", kinds: []CauseKind{ByPackets}, takes: []CauseKind{idle}, says: "a packet holds at most %s B", facts: countPackets},
+	"mtu":        {usual: "1500", kinds: []CauseKind{ByPackets}, takes: []CauseKind{idle, ByWaking, BySystemCalls}, says: "a packet holds at most %s B", facts: countPackets},
 	"delay":      {kinds: []CauseKind{ByLink}, takes: inWaits, says: "the link delays packets by %s each way"},
 	"rate":       {kinds: []CauseKind{ByLink}, takes: inWaits, says: "the link carries only %s"},
 	"loss":       {kinds: []CauseKind{ByLink}, takes: inWaits, says: "the link loses %s of the packets", facts: countRetransmits},
