@@ -216,6 +216,7 @@ export interface Category {
   share: number;
   us_per_call: number;
   error_us: number; // standard error from sampling
+  function?: string; // Function is the innermost function in whose calls most of this time passes; empty if there is none.
 }
 
 /** A Cause explains a part of a cell's time, or of the difference between two cells. */

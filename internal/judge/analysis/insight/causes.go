@@ -402,6 +402,10 @@ func (f *finder) factsBehind(c *Cause) string {
 		more, less = less, more
 	}
 	switch c.Kind {
+	case ByHandler, ByEncoding, ByCopying, ByAllocation:
+		return ownFunction(more, c.Kind)
+	case ByHandlerWait:
+		return waitingCall(more, less, math.Abs(c.Time))
 	case ByRunQueue, BySharedCPU:
 		return strings.TrimPrefix(countQueue(more, less), soText)
 	case ByPackets:
@@ -417,6 +421,19 @@ func (f *finder) factsBehind(c *Cause) string {
 			if s.Key == "delay" {
 				return change{key: "delay"}.clause(more, less, s.Value, "")
 			}
+		}
+	}
+	return ""
+}
+
+// ownFunction names the function of a user's service behind a kind of CPU time.
+func ownFunction(of *Insight, kind CauseKind) string {
+	if of.Server.CPU == nil || of.Cell().Stack != record.ServiceStack {
+		return ""
+	}
+	for _, c := range of.Server.CPU.Categories { // the largest first
+		if kindOfCategory(c.Name, ServerEnd) == kind && c.Function != "" {
+			return fmt.Sprintf("%s takes %s", c.Function, units.Time(c.PerCall*1e3))
 		}
 	}
 	return ""

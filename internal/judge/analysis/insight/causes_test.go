@@ -211,6 +211,60 @@ func TestNeighboursDelayEveryCallInTheQueue(t *testing.T) {
 	t.Error("other programs are no cause")
 }
 
+// TestTheSystemCallBehindAWait: of a user's service, but none in which threads wait for work.
+func TestTheSystemCallBehindAWait(t *testing.T) {
+	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil), handler: 1}
+	slower := usual
+	slower.mean, slower.handler = 1180, 1101
+	a, b := usual.insight(record.ServiceStack+":a"), slower.insight(record.ServiceStack+":b")
+	b.Server.Syscalls = []Syscall{{Name: "futex", PerCall: 2, Time: new(900.0)}, {Name: "fsync", PerCall: 1, Time: new(800.0)}, {Name: "write", PerCall: 2, Time: new(3.0)}}
+	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Because != "the service waits 800 µs in the system call fsync" {
+		t.Errorf("%+v", causes)
+	}
+	a.Server.Syscalls = b.Server.Syscalls
+	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Because != "" {
+		t.Errorf("the same calls in both: %+v", causes)
+	}
+}
+
+// TestTheFunctionBehindACategory: the innermost one in whose calls most of the time passes.
+func TestTheFunctionBehindACategory(t *testing.T) {
+	under := callsByCategory{}
+	for _, stack := range []struct {
+		functions string
+		weight    float64
+	}{
+		{"net/http.serve main.handle regexp.Compile regexp/syntax.Parse", 40},
+		{"net/http.serve main.handle regexp.Compile regexp.Compile regexp.onepass runtime.mallocgc", 40},
+		{"net/http.serve main.handle", 20},
+	} {
+		var frames []record.Frame
+		for name := range strings.FieldsSeq(stack.functions) {
+			frames = append(frames, record.Frame{Function: name})
+		}
+		under.add(applicationCategory, append(frames, record.Frame{Function: "asm_exc_page_fault", In: record.InKernel}), stack.weight)
+	}
+	if got := under.deepest(applicationCategory, 100); got != "regexp.Compile" {
+		t.Errorf("found %q", got)
+	}
+	if got := under.deepest("TLS", 100); got != "" {
+		t.Errorf("found %q of a category without stacks", got)
+	}
+
+	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil)}
+	slower := usual
+	slower.mean, slower.server = 280, usualTimes(categoryTimes{applicationCategory: 200})
+	a, b := usual.insight(record.ServiceStack+":a"), slower.insight(record.ServiceStack+":b")
+	for i := range b.Server.CPU.Categories {
+		if c := &b.Server.CPU.Categories[i]; c.Name == applicationCategory {
+			c.Function = "regexp.Compile"
+		}
+	}
+	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Because != "regexp.Compile takes 200 µs" {
+		t.Errorf("%+v", causes)
+	}
+}
+
 // TestEveryStageOfATraceHasAKind: those that calls only wait in are waits.
 func TestEveryStageOfATraceHasAKind(t *testing.T) {
 	for stage, want := range map[string]struct {

@@ -265,7 +265,7 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 // breakdown divides the time of call stacks by category. It returns nil without stacks.
 func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 	b := &Breakdown{}
-	inCategory, inFunction := map[string]float64{}, map[record.Frame]float64{}
+	inCategory, inFunction, under := map[string]float64{}, map[record.Frame]float64{}, callsByCategory{}
 	var all, kernel, depth, decoding, decodingDepth float64
 	for _, s := range seen {
 		if s.Stacks == nil {
@@ -275,7 +275,9 @@ func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 		for _, stack := range s.Stacks.Stacks {
 			frames, weight := s.Stacks.Functions(stack), float64(stack.Weight)
 			all += weight
-			inCategory[sorted.categoryOf(frames)] += weight
+			category := sorted.categoryOf(frames)
+			inCategory[category] += weight
+			under.add(category, frames, weight)
 			if len(frames) > 0 {
 				inFunction[frames[len(frames)-1]] += weight
 			}
@@ -293,7 +295,7 @@ func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 		return nil
 	}
 	for name, weight := range inCategory {
-		b.Categories = append(b.Categories, Category{Name: name, Share: weight / all})
+		b.Categories = append(b.Categories, Category{Name: name, Share: weight / all, Function: under.deepest(name, weight)})
 	}
 	slices.SortFunc(b.Categories, func(x, y Category) int { return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Name, y.Name)) })
 	for frame, weight := range inFunction {
@@ -312,6 +314,47 @@ func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 	}
 	b.setTimes(all / calls / 1e3)
 	return b
+}
+
+// callsByCategory holds the time of each category within the calls of each function.
+type callsByCategory map[string]map[string]*struct{ weight, depth float64 }
+
+// add adds a call stack. The runtime's functions and the kernel's do not say what a program does.
+func (c callsByCategory) add(category string, frames []record.Frame, weight float64) {
+	if c[category] == nil {
+		c[category] = map[string]*struct{ weight, depth float64 }{}
+	}
+	for depth, f := range frames {
+		if f.In == record.InKernel {
+			break
+		}
+		if strings.HasPrefix(f.Function, "runtime.") || slices.Index(frames, f) < depth {
+			continue // a recursive function counts once
+		}
+		of := c[category][f.Function]
+		if of == nil {
+			of = new(struct{ weight, depth float64 })
+			c[category][f.Function] = of
+		}
+		of.weight += weight
+		of.depth += weight * float64(depth)
+	}
+}
+
+// deepest returns the function that is the farthest down the call stacks of those in which most of a
+// category's time passes.
+func (c callsByCategory) deepest(category string, all float64) (function string) {
+	const most = 0.6
+	depth := -1.0
+	for name, of := range c[category] {
+		if of.weight < most*all {
+			continue
+		}
+		if mean := of.depth / of.weight; mean > depth || mean == depth && name < function {
+			function, depth = name, mean
+		}
+	}
+	return function
 }
 
 // leastFunctionShare is the least share of time of a function in Breakdown.Functions.

@@ -121,6 +121,8 @@ type Category struct {
 	Share   float64 `json:"share"`
 	PerCall float64 `json:"us_per_call"`
 	Error   float64 `json:"error_us"` // standard error from sampling
+	// Function is the innermost function in whose calls most of this time passes; empty if there is none.
+	Function string `json:"function,omitempty"`
 }
 
 // A FunctionTime is a function and its time, not counting the functions that it calls.
