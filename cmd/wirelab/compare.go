@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/words"
+	"wirelab.dev/internal/run/levers"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/stack/catalog"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -130,18 +132,7 @@ func (a *app) compare(cmd *cobra.Command, c *compareFlags, define func() (*scena
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
 	}
-	if err := c.try.check(); err != nil {
-		return usageError(err)
-	}
-	if !c.try.wanted() || j.output.dryRun {
-		return a.execute(cmd.Context(), j)
-	}
-	directory := ""
-	j.finish = func(of string) error { directory = of; return nil }
-	if err := a.execute(cmd.Context(), j); err != nil {
-		return err
-	}
-	return a.printResult(j.output.json)(a.try(cmd.Context(), directory, "", c.try, outputFlags{}))
+	return a.execute(cmd.Context(), j)
 }
 
 func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenario.Scenario, error)) (job, error) {
@@ -149,6 +140,16 @@ func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenar
 	s, err := define()
 	if err != nil {
 		return job{}, err
+	}
+	if c.try.wanted() {
+		c.try.began, c.try.budget = time.Now(), c.until.budget
+		if err := cmp.Or(c.try.check(), levers.CheckComparison(s, c.fleet.FleetWanted, len(c.targets) > 0)); err != nil {
+			return job{}, err
+		}
+		c.until.tries, c.output.later = true, true
+		if len(c.probes.names) == 0 {
+			c.probes.names = []string{"life", "cpu"}
+		}
 	}
 	s, warnings, err := c.probes.apply(s, c.fleet, scenarioLibrary.Vocabulary())
 	if err != nil {
@@ -158,7 +159,7 @@ func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenar
 	if err != nil {
 		return job{}, err
 	}
-	j.warnings = warnings
+	j.warnings, j.try = warnings, &c.try
 	if j.until, err = c.until.read(cmd, s); err != nil {
 		return job{}, err
 	}

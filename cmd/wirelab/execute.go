@@ -33,6 +33,7 @@ type outputFlags struct {
 	printing  publish.PrintOptions
 	dryRun    bool
 	unsaved   bool   // keep nothing on disk
+	later     bool   // print the JSON object later, with the levers
 	live      string // address for serving the page during the run; empty means no page
 }
 
@@ -111,6 +112,7 @@ type job struct {
 	finish   func(directory string) error // adds files to the run's directory; may be nil
 	load     *loadRun                     // a load of a user's service; nil for any other run
 	gates    gates
+	try      *tryFlags // the levers to try after the comparison; may be nil
 }
 
 // execute measures, analyses and reports a job. An interrupted job is analysed and reported, too.
@@ -126,6 +128,25 @@ func (a *app) execute(ctx context.Context, j job) error {
 		a.endPush(ctx, j.load, nil)
 		return err
 	}
+	if err = a.report(ctx, j, seen, status, err); !j.try.wanted() {
+		return err
+	}
+	var tried commandResult
+	if err == nil {
+		tried, err = a.try(ctx, seen, "", *j.try, outputFlags{})
+	}
+	levers, _ := tried.value.(publish.LeverReport)
+	if j.output.json {
+		return cmp.Or(levers.WriteJSONAfter(a.stdout, seen), err, tried.end)
+	}
+	if err != nil {
+		return err
+	}
+	return cmp.Or(tried.words(a.textOutput(j)), tried.end)
+}
+
+// report judges the gates of a run, and prints the run. Its error names what makes the command fail.
+func (a *app) report(ctx context.Context, j job, seen *report.Run, status record.Status, err error) error {
 	if j.finish != nil {
 		err = cmp.Or(err, j.finish(seen.Directory))
 	}
@@ -299,7 +320,10 @@ func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) err
 	if unsaved != nil {
 		page, unsaved = "", fmt.Errorf("the report is not saved: %w: %s", unsaved, adviceToSave)
 	}
-	if output.json {
+	switch {
+	case output.json && output.later:
+		return unsaved
+	case output.json:
 		return cmp.Or(report.WriteJSON(a.stdout, seen), unsaved)
 	}
 	return cmp.Or(publish.Print(words, seen, output.printing, page), unsaved)
@@ -340,6 +364,9 @@ func (a *app) printPlan(ctx context.Context, j *job) error {
 	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
 	if until != nil {
 		fmt.Fprintf(a.stdout, "repeats until %s\n", plan.DescribeEnd(until))
+	}
+	if j.try.wanted() {
+		fmt.Fprintf(a.stdout, "then levers take turns with the slower cell, until %v after the start\n", j.try.budget)
 	}
 	for _, warning := range slices.Concat(j.warnings, missing, plan.NotInSlices(buildable)) {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)

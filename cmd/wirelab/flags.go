@@ -16,6 +16,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/levers"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
@@ -300,6 +301,7 @@ type untilFlags struct {
 	goal   plan.UntilTarget
 	most   plan.RepeatLimit
 	budget time.Duration
+	tries  bool // levers are tried after the comparison, and have their share of the budget
 }
 
 // defaultBudget is the time of a comparison whose number of repeats is not given.
@@ -307,7 +309,7 @@ const defaultBudget = 2 * time.Minute
 
 // registerBudget adds --budget, for a command that repeats until every comparison is decided.
 func (u *untilFlags) registerBudget(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&u.budget, "budget", defaultBudget, "`time` of the comparison: each point is measured 3 times, then the undecided points again, until all are decided or the time is over; --repeat measures each point a fixed number of times instead")
+	cmd.Flags().DurationVar(&u.budget, "budget", defaultBudget, "`time` of the comparison: each point is measured 3 times, then the undecided points again, until all are decided or the time is over; --repeat measures each point a fixed number of times instead; with --try it is the time of all, probes and levers included")
 }
 
 func (u *untilFlags) register(cmd *cobra.Command) {
@@ -323,27 +325,60 @@ func (u *untilFlags) register(cmd *cobra.Command) {
 func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Until, error) {
 	given := cmd.Flags().Changed
 	hasBudget := cmd.Flags().Lookup("budget") != nil
+	budget := u.budget
+	if u.tries {
+		budget = levers.BudgetOfComparison(budget)
+	}
 	comparesVariants := slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return len(p.Stacks) > 1 })
 	switch {
 	case given("budget") && u.budget < time.Second:
 		return nil, fmt.Errorf("--budget: want 1s or more, found %v", u.budget)
-	case given("budget") && given("repeat"):
+	case given("budget") && given("repeat") && !u.tries:
 		return nil, errors.New("--budget repeats until its time is over, and --repeat fixes the number of repeats: leave out one of the two")
 	case given("budget") && given("at-most"):
 		return nil, errors.New("--budget and --at-most both limit the run: leave out one of the two")
-	case given("budget") && !given("until") && !comparesVariants:
+	case given("budget") && !given("until") && !comparesVariants && !u.tries:
 		return nil, errors.New("--budget repeats until a comparison is decided, but there is one variant: name another one (compare: --stack, load: --against), or use --repeat")
-	case given("until") && given("budget"):
-		return plan.NewUntil(s, u.goal, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
+	case given("until") && (given("budget") || u.tries && !given("at-most")):
+		return plan.NewUntil(s, u.goal, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: budget})
 	case given("until"):
 		return plan.NewUntil(s, u.goal, u.most)
 	case given("at-most"):
 		return nil, errors.New("--at-most limits the repeats of --until: add --until, as in --until verdict")
 	case hasBudget && comparesVariants && !given("repeat"):
-		return plan.NewUntil(s, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
+		return plan.NewUntil(s, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: budget})
 	}
 	return nil, nil
 }
+
+// tryFlags says which levers are tried.
+type tryFlags struct {
+	on     bool
+	named  []string
+	figure string
+	budget time.Duration
+	began  time.Time // when the comparison began whose time the budget includes; zero without one
+}
+
+func (t *tryFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&t.on, "try", false, "try levers on the slower cell, by slices, and say which one moves it (docs/levers.md)")
+	f.StringSliceVar(&t.named, "levers", nil, "try these `options` of the cell's variant, as in gogc=400, in place of the catalogue's; implies --try")
+	f.StringVar(&t.figure, "of", "mean", "the `figure` that a lever shall move: mean, p99, or cpu (CPU time per call)")
+	setCompletions(cmd, "levers", lists.Map(levers.Catalogue, levers.Lever.Name))
+	setCompletions(cmd, "of", levers.Figures)
+}
+
+// check checks the flags before anything is measured.
+func (t *tryFlags) check() error {
+	if t.budget != 0 && t.budget < time.Second {
+		return fmt.Errorf("--budget: want 1s or more, found %v", t.budget)
+	}
+	return (&levers.Question{Named: t.named, Figure: t.figure}).Check()
+}
+
+// wanted reports whether levers are to be tried.
+func (t *tryFlags) wanted() bool { return t != nil && (t.on || len(t.named) > 0) }
 
 // streamFlags holds the flags for streams that stay open, in which a call is one message.
 type streamFlags struct {

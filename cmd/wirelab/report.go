@@ -262,7 +262,11 @@ with probes, the suspects of the explanation choose the levers.`,
 			return found, usageError(errors.New("--try: found two runs: name the run whose slower cell the levers shall move"))
 		}
 		if t.wanted() {
-			return a.try(cmd.Context(), args[0], cells, t, output)
+			seen, err := a.readRun(args[0])
+			if err = cmp.Or(err, t.check()); err != nil {
+				return found, usageError(err)
+			}
+			return a.try(cmd.Context(), seen, cells, t, output)
 		}
 		e, err := a.reader().Explain(args, cells, rules)
 		if err != nil {
@@ -280,46 +284,11 @@ with probes, the suspects of the explanation choose the levers.`,
 	return cmd
 }
 
-// tryFlags says which levers are tried.
-type tryFlags struct {
-	on     bool
-	named  []string
-	figure string
-	budget time.Duration
-}
-
-func (t *tryFlags) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.BoolVar(&t.on, "try", false, "try levers on the slower cell, by slices, and say which one moves it (docs/levers.md)")
-	f.StringSliceVar(&t.named, "levers", nil, "try these `options` of the cell's variant, as in gogc=400, in place of the catalogue's; implies --try")
-	f.StringVar(&t.figure, "of", "mean", "the `figure` that a lever shall move: mean, p99, or cpu (CPU time per call)")
-	setCompletions(cmd, "levers", lists.Map(levers.Catalogue, levers.Lever.Name))
-	setCompletions(cmd, "of", levers.Figures)
-}
-
-// check checks the flags before anything is measured.
-func (t *tryFlags) check() error {
-	if t.budget != 0 && t.budget < time.Second {
-		return fmt.Errorf("--budget: want 1s or more, found %v", t.budget)
-	}
-	return (&levers.Question{Named: t.named, Figure: t.figure}).Check()
-}
-
-// wanted reports whether levers are to be tried.
-func (t *tryFlags) wanted() bool { return t.on || len(t.named) > 0 }
-
 // try tries levers on a cell of a run, and then the best two together.
-func (a *app) try(ctx context.Context, directory, cells string, t tryFlags, output outputFlags) (found commandResult, err error) {
-	seen, err := a.readRun(directory)
+func (a *app) try(ctx context.Context, seen *report.Run, cells string, t tryFlags, output outputFlags) (found commandResult, err error) {
+	q, err := levers.Ask(seen.Directory, seen.Summary, cells, scenarioLibrary.Vocabulary())
 	if err != nil {
-		return found, usageError(err)
-	}
-	if err := t.check(); err != nil {
-		return found, usageError(err)
-	}
-	q, err := levers.Ask(directory, seen.Summary, cells, scenarioLibrary.Vocabulary())
-	if err != nil {
-		return found, usageError(fmt.Errorf("--try: %s: %w", directory, err))
+		return found, usageError(fmt.Errorf("--try: %s: %w", seen.Directory, err))
 	}
 	q.Named, q.Figure = t.named, t.figure
 	next, err := q.Scenario()
@@ -329,11 +298,14 @@ func (a *app) try(ctx context.Context, directory, cells string, t tryFlags, outp
 	if err := a.rerunInUserNamespace(ctx, plan.NeedsNetwork(next)); err != nil {
 		return found, err
 	}
-	var runs []*report.Run
-	budget := cmp.Or(t.budget, defaultBudget)
+	r := publish.LeverReport{Explained: q.Explained}
+	budget := t.budget
+	if !t.began.IsZero() {
+		budget = max(budget-time.Since(t.began), time.Second)
+	}
 	for next != nil {
 		j := job{scenario: next, output: output}
-		if j.until, err = plan.NewUntil(next, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: levers.BudgetOf(budget, len(runs))}); err != nil {
+		if j.until, err = plan.NewUntil(next, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: levers.BudgetOf(budget, len(r.Runs))}); err != nil {
 			return found, err
 		}
 		tried, status, err := a.measureAndRead(ctx, j)
@@ -343,19 +315,18 @@ func (a *app) try(ctx context.Context, directory, cells string, t tryFlags, outp
 		if err := cmp.Or(err, publish.WriteFiles(tried)); err != nil {
 			return found, err
 		}
-		runs, next = append(runs, tried), nil
+		r.Runs, next = append(r.Runs, tried), nil
 		switch {
 		case status == record.Interrupted:
 			a.sayf("interrupted; continue with `wirelab run --resume %s`", tried.Directory)
 			found.end = exitError{code: exitInterrupted}
-		case len(runs) == 1:
+		case len(r.Runs) == 1:
 			if next, err = q.Together(tried.Summary.Levers); err != nil {
 				return found, err
 			}
 			output.directory = cmp.Or(output.directory, tried.Directory) + "-together"
 		}
 	}
-	r := publish.NewLeverReport(runs)
 	found.value, found.words = r, r.Write
 	return found, nil
 }

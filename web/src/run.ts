@@ -77,6 +77,7 @@ export interface Run {
   advice: string[]; // sentences, most important first
   warnings: string[]; // warnings about the whole run
   directory: string; // directory of the run
+  lever_runs?: string[]; // directories of the runs that tried levers after a comparison; absent without --try
   forecast: string; // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
   gates?: GateFinding[]; // outcomes of gates, cell by cell; absent without gates
   since?: Diff; // differences from an earlier run, as in `wirelab diff --json`; absent without one

@@ -26,7 +26,7 @@ func Answer(s *analysis.Summary) []string {
 		return lines[:min(len(lines), words.MaxLines)]
 	}
 	if len(s.Levers) > 0 {
-		return Levers(s)
+		return Levers(nil, s)
 	}
 	if d := analysis.NewVersionDiff(s); d != nil {
 		return words.CutLines(slices.Concat(versionAnswer(s, d), mostFailures(s), fleetLine(s), trustLine(s)))
@@ -37,11 +37,13 @@ func Answer(s *analysis.Summary) []string {
 }
 
 // reasonLine gives the first sentence of the explanation, if there were probes.
-func reasonLine(s *analysis.Summary) []string {
-	if why := probeExplanation(s); len(why) > 0 {
-		return []string{"Why: " + why[0]}
+func reasonLine(s *analysis.Summary) []string { return whyLine(probeExplanation(s)) }
+
+func whyLine(sentences []string) []string {
+	if len(sentences) == 0 {
+		return nil
 	}
-	return nil
+	return []string{"Why: " + sentences[0]}
 }
 
 // findings returns the findings for this kind of scenario, the most important first.

@@ -48,7 +48,7 @@ func invalidTrials(s *analysis.Summary) []string {
 	if len(without) == len(s.Cells) {
 		return []string{"Use no figure of this run, because no trial is valid" + why + "."}
 	}
-	text := fmt.Sprintf("Invalid and left out: %d of %s", s.Invalid, words.Count(s.Done, "trial"))
+	text := fmt.Sprintf("Invalid and left out: %d of %s", s.Invalid, words.Count(s.Measured(), "trial"))
 	if s.Failed > 0 {
 		text += fmt.Sprintf("; failed: %d", s.Failed)
 	}

@@ -11,12 +11,14 @@ import (
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Levers says in at most seven lines which levers move a cell, and ends with the lines to write into
-// one's own program. Each run tests levers of the same cell; the last one may test two levers together.
-func Levers(runs ...*analysis.Summary) []string {
+// Levers says in at most seven lines why a cell is slow, if that is explained, and which levers move
+// it. It ends with the lines to write into one's own program. Each run tests levers of the same cell;
+// the last one may test two levers together. e may be nil.
+func Levers(e *insight.Explanation, runs ...*analysis.Summary) []string {
 	var tests []*compare.LeverTest
 	for _, s := range runs {
 		for i := range s.Levers {
@@ -43,7 +45,11 @@ func Levers(runs ...*analysis.Summary) []string {
 	if best != nil {
 		last = append(last, writeLines(best)...)
 	}
-	return words.CutLines(slices.Concat(lines[:min(len(lines), max(1, words.MaxLines-len(last)))], last))
+	var why []string
+	if e != nil {
+		why = whyLine(causeSentence(e))
+	}
+	return words.CutLines(slices.Concat(why, lines[:min(len(lines), max(1, words.MaxLines-len(why)-len(last)))], last))
 }
 
 // splitLevers separates the levers that help from the others that were tried alone.

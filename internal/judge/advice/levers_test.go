@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -37,7 +38,7 @@ func TestLeversEndWithTheLineToWrite(t *testing.T) {
 	best.Share = ratioOf(0.8)
 	s := leversOf(best, leverOf("conns=4", compare.Faster, 0.8), leverOf("codec=vt2", compare.Equivalent, 1), leverOf("tls=on", compare.Slower, 1.5))
 	s.Levers[0].Against = "grpc"
-	got := Levers(s)
+	got := Levers(nil, s)
 	want := []string{
 		"Lever: gogc=400: calls take 0.6× (0.57 to 0.63) the time, which removes 80 % (76 % to 84 %) of the difference to grpc.",
 		"Also: conns=4 0.8× (0.76 to 0.84)",
@@ -52,8 +53,26 @@ func TestLeversEndWithTheLineToWrite(t *testing.T) {
 	}
 }
 
+// The cause comes before the levers. Passes of probes are no trials.
+func TestLeversBeginWithTheCause(t *testing.T) {
+	s := leversOf(leverOf("gogc=400", compare.Faster, 0.6))
+	s.Cells, s.Done, s.Passes, s.Invalid = make([]matrix.Cell, 1), 5, 2, 1
+	mean := 50.0
+	e := &insight.Explanation{
+		Of: &insight.Insight{Variant: "grpc:gogc=10"}, Measured: insight.Measured{B: &mean},
+		Causes: []insight.Cause{{Kind: insight.ByCollector, Time: 40}},
+	}
+	got := Levers(e, s)
+	if len(got) != 6 || !strings.HasPrefix(got[0], "Why: ") || !strings.Contains(got[0], "A call over grpc:gogc=10 takes 50 µs") || !strings.HasPrefix(got[1], "Lever: gogc=400: ") {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	if !slices.Contains(got, "Trust: 2 of 3 trials valid.") {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
 func TestNoLeverSaysWhatCouldBeHidden(t *testing.T) {
-	got := Levers(leversOf(leverOf("gogc=400", compare.Equivalent, 1), leverOf("conns=4", compare.Undecided, 0.9)))
+	got := Levers(nil, leversOf(leverOf("gogc=400", compare.Equivalent, 1), leverOf("conns=4", compare.Undecided, 0.9)))
 	if want := "No lever moves it: none of 2 levers is proven to make calls over grpc:gogc=10 faster; an effect of up to 15 % could still be found with more time (--budget)."; got[0] != want {
 		t.Errorf("got %q, want %q", got[0], want)
 	}
@@ -62,7 +81,7 @@ func TestNoLeverSaysWhatCouldBeHidden(t *testing.T) {
 	}
 	none := leverOf("gogc=400", compare.Undecided, 1)
 	none.Ratio = nil
-	if got := Levers(leversOf(none)); got[0] != "No lever is proven: too few valid trials of 1 lever; CPU time can be compared on a busy machine: --of cpu." {
+	if got := Levers(nil, leversOf(none)); got[0] != "No lever is proven: too few valid trials of 1 lever; CPU time can be compared on a busy machine: --of cpu." {
 		t.Errorf("%q", got[0])
 	}
 }
@@ -73,7 +92,7 @@ func TestTwoLeversAreWrittenIfBothHelp(t *testing.T) {
 	pair := func(beyond, excess float64) []string {
 		both := leverOf("gogc=400 and conns=4", compare.Faster, 0.6*beyond)
 		both.Write, both.Both, both.Beyond, both.Excess = "line of gogc=400\nline of conns=4", []string{"gogc=400", "conns=4"}, ratioOf(beyond), ratioOf(excess)
-		return Levers(first, leversOf(both))
+		return Levers(nil, first, leversOf(both))
 	}
 	adds := pair(0.8, 1)
 	if !strings.Contains(adds[2], "Together: gogc=400 and conns=4: calls take 0.48×") || !strings.HasSuffix(adds[2], "; the effects add up.") {
@@ -102,7 +121,7 @@ func TestDelaysNameTheLimit(t *testing.T) {
 		{1, 2, "Delays: 1 µs more per call at the server costs 1 µs (0.95 µs to 1.05 µs), at the client 2 µs (1.9 µs to 2.1 µs): the client is the limit."},
 		{1, 1, "Delays: 1 µs more per call at the server costs 1 µs (0.95 µs to 1.05 µs), at the client 1 µs (0.95 µs to 1.05 µs)."},
 	} {
-		got := Levers(leversOf(leverOf("gogc=400", compare.Equivalent, 1), delay("busy-server=20µs", c.server), delay("busy-client=20µs", c.client)))
+		got := Levers(nil, leversOf(leverOf("gogc=400", compare.Equivalent, 1), delay("busy-server=20µs", c.server), delay("busy-client=20µs", c.client)))
 		if got[1] != c.want || strings.Contains(got[0], "3 levers") {
 			t.Errorf("got %q, want %q", got, c.want)
 		}

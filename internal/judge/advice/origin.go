@@ -71,7 +71,7 @@ func foreignAnswer(s *analysis.Summary) []string {
 	}
 	trust := "Trust: "
 	if against := reasons(s, record.Invalid); len(against) > 0 {
-		trust += fmt.Sprintf("%d of %s invalid (%s); ", against[0].trials, words.Count(s.Done, "trial"), against[0].name)
+		trust += fmt.Sprintf("%d of %s invalid (%s); ", against[0].trials, words.Count(s.Measured(), "trial"), against[0].name)
 	}
 	trust += fmt.Sprintf("figures by %s, not by wirelab: no check of the load generator, server or machine.", words.List(s.Foreign))
 	return append(lines, trust)

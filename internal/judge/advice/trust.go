@@ -113,12 +113,13 @@ func tooFewTrialsAdvice(s *analysis.Summary) string {
 
 // trustLine counts the valid trials, and says what spoiled the others and what to do about it.
 func trustLine(s *analysis.Summary) []string {
-	if s.Done == 0 || len(s.Cells) == 0 {
+	done := s.Measured()
+	if done == 0 || len(s.Cells) == 0 {
 		return nil
 	}
-	valid := s.Done - s.Invalid - s.Failed
-	line := fmt.Sprintf("Trust: %d of %s valid", valid, words.Count(s.Done, "trial"))
-	if t := mainTrouble(s); t != (trouble{}) && valid < s.Done {
+	valid := done - s.Invalid - s.Failed
+	line := fmt.Sprintf("Trust: %d of %s valid", valid, words.Count(done, "trial"))
+	if t := mainTrouble(s); t != (trouble{}) && valid < done {
 		if t.others {
 			t.do = "close them" // the line names them already
 		}

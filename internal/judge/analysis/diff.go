@@ -252,7 +252,8 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	var variants []string
 	place := map[string]int{} // position of each variant, by its name with the run
 	for i, run := range runs {
-		over.Planned, over.Done, over.Invalid, over.Failed = over.Planned+run.Planned, over.Done+run.Done, over.Invalid+run.Invalid, over.Failed+run.Failed
+		over.Planned, over.Done, over.Passes = over.Planned+run.Planned, over.Done+run.Done, over.Passes+run.Passes
+		over.Invalid, over.Failed = over.Invalid+run.Invalid, over.Failed+run.Failed
 		for _, warning := range run.Warnings {
 			over.Warnings = append(over.Warnings, names[i]+": "+warning)
 		}

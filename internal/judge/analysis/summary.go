@@ -40,7 +40,8 @@ type Summary struct {
 	Status   record.Status
 	Seed     uint64
 	Planned  int // planned trials
-	Done     int // trials with a record
+	Done     int // trials with a record, and passes of probes
+	Passes   int // passes of probes, whose times are in no figure
 	Invalid  int // trials that failed a check
 	Failed   int // trials without a measurement
 	Spoiled  int // trials that are invalid only because of other programs
@@ -89,6 +90,9 @@ type Results struct {
 	Others *OtherPrograms `json:"other_programs,omitempty"` // other programs that used the CPUs; absent if it was not measured
 }
 
+// Measured returns the number of trials that were done, without the passes of probes.
+func (s *Summary) Measured() int { return s.Done - s.Passes }
+
 // IsPartial reports whether the run did fewer trials than planned.
 func (s *Summary) IsPartial() bool { return s.Done < s.Planned }
 
@@ -123,6 +127,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 		return nil, err
 	}
 	asked, points, profiled := run.Study, run.Points, run.Profiled
+	s.Passes = len(profiled)
 	s.Host, s.Report, s.Declared, s.PartTitles, s.points = asked.Host, asked.Report, asked.Declarations, asked.PartTitles, points
 	cells, remarks := matrix.Cells(points, run.Measured, m.Seed)
 	s.Cells, s.Warnings = cells, append(s.Warnings, remarks...)

@@ -14,6 +14,19 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
+// CheckComparison refuses a comparison whose levers could not be tried, before anything is measured.
+func CheckComparison(s *scenario.Scenario, fleet record.FleetWanted, hasTargets bool) error {
+	switch {
+	case fleet != record.FleetWanted{}:
+		return fmt.Errorf("--try: %w", errFleet)
+	case hasTargets:
+		return fmt.Errorf("--try: %w", errTarget)
+	case slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Load.Model == scenario.Search }):
+		return fmt.Errorf("--try: %w", errSearch)
+	}
+	return nil
+}
+
 // Ask returns the question about a cell of the run in a directory. cells names the cell, or two cells;
 // the question is about the slower one. Empty means the cells that explain chooses. A run without
 // probes has no suspects.
@@ -23,7 +36,7 @@ func Ask(directory string, s *analysis.Summary, cells string, words scenario.Voc
 		return nil, err
 	}
 	if manifest.Fleet != nil {
-		return nil, errors.New("the run was measured by a fleet, whose agents are not at hand: measure it on this machine, without --fleet")
+		return nil, errFleet
 	}
 	asked, err := scenario.Parse("manifest.json", manifest.Scenario, words)
 	if err != nil {
@@ -48,6 +61,9 @@ func Ask(directory string, s *analysis.Summary, cells string, words scenario.Voc
 		e = insight.Explain(a, b)
 	}
 	q := &Question{Words: words, Run: asked, Of: cellOf(s, e.Of), Suspects: suspects(e.Causes)}
+	if len(s.Insights) > 0 {
+		q.Explained = e
+	}
 	if e.Of.Tail != nil {
 		q.SlowSuspects = suspects(e.Of.Tail.Causes)
 	}

@@ -29,9 +29,10 @@ type Question struct {
 	Suspects []insight.CauseKind // the likeliest first; empty if the run has no probes
 	// SlowSuspects lists the suspects behind the slow calls.
 	SlowSuspects []insight.CauseKind
-	Figure       string        // one of Figures; empty means mean
-	Mean         time.Duration // mean time of the cell's calls; 0 if it is unknown
-	Named        []string      // levers to try instead of those of Catalogue, as in gogc=400
+	Explained    *insight.Explanation // of the cell, or of the difference; nil if the run has no probes
+	Figure       string               // one of Figures; empty means mean
+	Mean         time.Duration        // mean time of the cell's calls; 0 if it is unknown
+	Named        []string             // levers to try instead of those of Catalogue, as in gogc=400
 }
 
 const (
@@ -51,6 +52,17 @@ const (
 	// PartName is the name of the part that tries levers, and of its scenario.
 	PartName = "levers"
 )
+
+// The runs whose levers cannot be tried.
+var (
+	errFleet  = errors.New("the agents of a fleet do not try levers: measure on this machine, without --fleet")
+	errTarget = errors.New("levers start their own servers, and a running server keeps its settings: measure the stack without --target")
+	errSearch = errors.New("a search with --goal has many rates: measure one rate with --rps, and look for its lever")
+)
+
+// BudgetOfComparison returns the share of the time for a comparison and its levers that the comparison
+// gets, with its probes.
+func BudgetOfComparison(all time.Duration) time.Duration { return all / 3 }
 
 // BudgetOf returns the share of the time for all runs of a question that the next run gets. done is the
 // number of runs that have ended.
@@ -122,9 +134,9 @@ func (q *Question) plainPart() (part scenario.Part, plain scenario.Variant, err 
 	case plain.Stack == record.ServiceStack:
 		return part, plain, errors.New("levers change wirelab's own stacks, and this cell is a service of your own: change the service, and compare both versions with wirelab ab")
 	case q.Of.Target != "":
-		return part, plain, fmt.Errorf("levers start their own servers, and this cell called a running server, %s: measure the stack without --target", q.Of.Target)
+		return part, plain, errTarget
 	case from.Load.Model == scenario.Search:
-		return part, plain, errors.New("a search with --goal has many rates: measure one rate with --rps, and look for its lever")
+		return part, plain, errSearch
 	}
 	part = scenario.Part{
 		Name: PartName, Stacks: []scenario.Variant{plain}, Workload: from.Workload, Definition: from.Definition,

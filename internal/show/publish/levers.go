@@ -4,33 +4,35 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
 )
 
-// A LeverReport says which levers move a cell, from the runs that tried them.
-type LeverReport struct{ runs []*report.Run }
-
-// NewLeverReport makes a report of the run that tried levers one by one, and perhaps of the run that
-// tried two together.
-func NewLeverReport(runs []*report.Run) LeverReport { return LeverReport{runs} }
+// A LeverReport says which levers move a cell, from the runs that tried them: one run that tried them
+// one by one, and perhaps one that tried two together.
+type LeverReport struct {
+	Explained *insight.Explanation // why the cell is slow; nil if that is unknown
+	Runs      []*report.Run
+}
 
 func (r LeverReport) tests() (all []compare.LeverTest) {
-	for _, run := range r.runs {
+	for _, run := range r.Runs {
 		all = append(all, run.Summary.Levers...)
 	}
 	return all
 }
 
 func (r LeverReport) answer() []string {
-	return advice.Levers(lists.Map(r.runs, func(run *report.Run) *analysis.Summary { return run.Summary })...)
+	return advice.Levers(r.Explained, lists.Map(r.Runs, func(run *report.Run) *analysis.Summary { return run.Summary })...)
 }
 
 // MarshalJSON writes the tests as in --json of a run, the answer, and the runs' directories.
@@ -40,8 +42,22 @@ func (r LeverReport) MarshalJSON() ([]byte, error) {
 		Levers []compare.LeverTest `json:"levers"`
 		Answer []string            `json:"answer"`
 		Runs   []string            `json:"runs"`
-	}{r.tests(), r.answer(), lists.Map(r.runs, func(run *report.Run) string { return run.Directory })})
+	}{r.tests(), r.answer(), r.directories()})
 	return out.Bytes(), err
+}
+
+func (r LeverReport) directories() []string {
+	return lists.Map(r.Runs, func(run *report.Run) string { return run.Directory })
+}
+
+// WriteJSONAfter writes the object of the comparison whose cell the levers shall move, with the tests
+// and with the answer to both.
+func (r LeverReport) WriteJSONAfter(w io.Writer, comparison *report.Run) error {
+	object := report.NewObject(comparison)
+	if len(r.Runs) > 0 {
+		object.Levers, object.Answer, object.LeverRuns = r.tests(), append(slices.Clone(object.Answer), r.answer()...), r.directories()
+	}
+	return report.WriteIndented(w, object)
 }
 
 // Write prints the effects of all levers, and the answer last.
@@ -52,7 +68,7 @@ func (r LeverReport) Write(w io.Writer) error {
 		return err
 	}
 	out.WriteByte('\n')
-	for _, run := range r.runs {
+	for _, run := range r.Runs {
 		if page := PagePath(run); page != "" {
 			fmt.Fprintf(&out, "Report: %s\n", page)
 		}

@@ -254,7 +254,7 @@ func printWords(w io.Writer, seen *report.Run, p PrintOptions, terminal format.T
 // StudyOutcome returns the outcome of a study from its run.
 func StudyOutcome(seen *report.Run, status record.Status) gate.StudyOutcome {
 	s := seen.Summary
-	study := gate.StudyOutcome{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Lead: advice.StudyLead(s), Claims: s.Claims}
+	study := gate.StudyOutcome{Title: s.Title, Trials: s.Measured(), Valid: s.Measured() - s.Invalid - s.Failed, Lead: advice.StudyLead(s), Claims: s.Claims}
 	if status == record.Interrupted {
 		study.Note = fmt.Sprintf("interrupted after %d of %d trials", s.Done, s.Planned)
 	}

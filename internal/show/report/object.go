@@ -30,12 +30,13 @@ type Object struct {
 	Trials  TrialCounts   `json:"trials"`
 	Cells   []Cell        `json:"cells"`
 	analysis.Results
-	Leads     []rank.Lead `json:"leads"`     // which variant is best by the mean at which points, with the grade and the evidence; empty if the run does not compare variants
-	Answer    []string    `json:"answer"`    // a few short lines
-	Advice    []string    `json:"advice"`    // sentences, most important first
-	Warnings  []string    `json:"warnings"`  // warnings about the whole run
-	Directory string      `json:"directory"` // directory of the run
-	Forecast  string      `json:"forecast"`  // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
+	Leads     []rank.Lead `json:"leads"`                // which variant is best by the mean at which points, with the grade and the evidence; empty if the run does not compare variants
+	Answer    []string    `json:"answer"`               // a few short lines
+	Advice    []string    `json:"advice"`               // sentences, most important first
+	Warnings  []string    `json:"warnings"`             // warnings about the whole run
+	Directory string      `json:"directory"`            // directory of the run
+	LeverRuns []string    `json:"lever_runs,omitempty"` // directories of the runs that tried levers after a comparison; absent without --try
+	Forecast  string      `json:"forecast"`             // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
 
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
