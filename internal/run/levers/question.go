@@ -107,7 +107,9 @@ func (q *Question) Scenario() (*scenario.Scenario, error) {
 // scenarioOf returns a scenario of one part. It adds the stacks of the part's levers.
 func (q *Question) scenarioOf(part scenario.Part, title, question string) (*scenario.Scenario, error) {
 	for _, lever := range part.Levers.Tried {
-		part.Stacks = append(part.Stacks, lever.Stack)
+		if lever.Stack.String() != part.Levers.Against.String() { // which is there already
+			part.Stacks = append(part.Stacks, lever.Stack)
+		}
 	}
 	s := &scenario.Scenario{
 		Version: scenario.Version, Name: part.Name, Title: title, Question: question, Seed: q.Run.Seed,
@@ -223,7 +225,7 @@ func (q *Question) withoutSettings(part scenario.Part, plain scenario.Variant) (
 	for _, set := range plain.Options {
 		v := plain
 		v.Options = slices.DeleteFunc(slices.Clone(plain.Options), func(s scenario.Setting) bool { return s == set })
-		if !slices.Contains(notLevers, set.Key) && q.canTry(part, v) {
+		if !slices.Contains(notLevers, set.Key) && q.canTry(part, v) || v.String() == part.Levers.Against.String() {
 			text := set.Key + "=" + set.Value
 			all = append(all, candidate{Lever: scenario.Lever{Stack: v, Name: "without " + text, Write: "take out the setting behind " + text}})
 		}
