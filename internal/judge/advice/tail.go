@@ -64,7 +64,11 @@ func tailCauses(t *insight.Tail) string {
 	}
 	share := "%s of the difference is "
 	return words.JoinWith(lists.Map(named, func(c insight.Cause) string {
-		text := fmt.Sprintf(share, words.Percent(c.Share)) + tailCauseWords(c)
+		size := words.Percent(c.Share)
+		if c.Share >= 1 { // other stages of slow calls are shorter
+			size = "all"
+		}
+		text := fmt.Sprintf(share, size) + tailCauseWords(c)
 		share = "%s "
 		return text
 	}), "and")

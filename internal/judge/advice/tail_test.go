@@ -48,7 +48,7 @@ func TestTailSentences(t *testing.T) {
 		want string
 	}{
 		{"two causes", 1.1, slowEvery100(620, 210, 80, 90), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 1.08 ms, 13.5 times the median: 62 % of the difference is the run queue on the server and 21 % the garbage collector on the client; every 100th call."},
-		{"a probe that costs much", 1.16, slowEvery100(0, 0, 720), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 800 µs, 10 times the median: 100 % of the difference is the handler; every 100th call. The probe made calls take 1.16 times as long."},
+		{"a probe that costs much", 1.16, slowEvery100(0, 0, 720), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 800 µs, 10 times the median: all of the difference is the handler; every 100th call. The probe made calls take 1.16 times as long."},
 		{"four equal stages", 1, slowEvery100(40, 40, 40, 40), "The slowest 1 % of calls over grpc with 50 clients (30 of 3,000) take 240 µs, 3 times the median: no single cause explains the difference; the largest parts are server: run queue (25 %), client: collector (25 %) and handler (25 %); every 100th call."},
 		{"a stage without a cause", 1, slowEvery100(0, 0, 0, 720), "no single cause explains the difference; the largest part is answer (100 %)"},
 		{"another cause in each pass", 1, func(pass, i int) []int64 {
@@ -64,7 +64,7 @@ func TestTailSentences(t *testing.T) {
 				call[2] += 9000
 			}
 			return call
-		}, "100 % of the difference is the garbage collector on the client; every 100th call."},
+		}, "all of the difference is the garbage collector on the client; every 100th call."},
 	} {
 		sentences := tailSentences(insight.Explain(tailInsight("grpc", test.cost, test.call), nil))
 		if len(sentences) != 1 || !strings.Contains(sentences[0], test.want) {
