@@ -1,7 +1,7 @@
 // Package bpf runs small programs in the kernel that watch a server and its client. The programs
 // are written in assembler, so they need no compiler and no kernel headers.
 //
-// A [Program] runs at a raw tracepoint. Most programs begin with [WatchedEnds.FilterProcesses],
+// A [Program] runs at a raw tracepoint, and a [FunctionProgram] at a function of a process. Most programs begin with [WatchedEnds.FilterProcesses],
 // which ends the program unless one of the two watched processes is running. A program writes its
 // results into memory that it shares with wirelab ([SharedMemory]), or into a ring of events
 // ([EventRing]).
@@ -51,20 +51,25 @@ func Load(programs ...Program) (_ LoadedPrograms, err error) {
 		}
 	}()
 	for _, p := range programs {
-		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Name: p.Name, Type: ebpf.RawTracepoint, License: "Dual MIT/GPL",
-			Instructions: append(p.Code, asm.Mov.Imm(asm.R0, 0).WithSymbol(ExitLabel), asm.Return()),
-		})
-		var refused *ebpf.VerifierError
-		switch {
-		case errors.As(err, &refused):
-			return nil, fmt.Errorf("the kernel's verifier refuses the BPF program %s: %w", p.Name, err)
-		case err != nil:
-			return nil, explainRefusal("load the BPF program "+p.Name, err)
+		program, err := p.load(ebpf.RawTracepoint)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, loadedProgram{program, p.On})
 	}
 	return all, nil
+}
+
+func (p Program) load(as ebpf.ProgramType) (*ebpf.Program, error) {
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: p.Name, Type: as, License: "Dual MIT/GPL",
+		Instructions: append(p.Code, asm.Mov.Imm(asm.R0, 0).WithSymbol(ExitLabel), asm.Return()),
+	})
+	var refused *ebpf.VerifierError
+	if errors.As(err, &refused) {
+		return nil, fmt.Errorf("the kernel's verifier refuses the BPF program %s: %w", p.Name, err)
+	}
+	return program, explainRefusal("load the BPF program "+p.Name, err)
 }
 
 // Attach starts the programs at their tracepoints. If one program cannot start, Attach starts none.
@@ -277,7 +282,7 @@ func BeginWithThread(argument int16, pid int32) asm.Instructions {
 }
 
 // FilterProcesses returns the first instructions of a program. They end the program unless a
-// watched process is running.
+// watched process is running. R0 then holds the number of the process, until the next call.
 func (e *WatchedEnds) FilterProcesses() asm.Instructions { return e.FilterOrJump(ExitLabel) }
 
 // FilterOrJump is like FilterProcesses, but jumps to the label other if another process is running.

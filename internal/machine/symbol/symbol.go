@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"debug/gosym"
 	"errors"
 	"fmt"
 	"os"
@@ -211,17 +210,8 @@ func openLookup(path string) functionLookup {
 // goFunctionNames returns a lookup by address in a Go program's function table, or nil if the file
 // has no such table.
 func goFunctionNames(file *elf.File) func(uint64) string {
-	table := file.Section(".gopclntab")
-	text := file.Section(".text")
-	if table == nil || text == nil {
-		return nil
-	}
-	data, err := table.Data()
-	if err != nil {
-		return nil
-	}
-	symbols, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
-	if err != nil {
+	symbols, err := readGoTable(file)
+	if symbols == nil || err != nil {
 		return nil
 	}
 	return func(address uint64) string {

@@ -1,9 +1,9 @@
 // Package offcpu records where the threads of a server and its client are off the CPU, and for how
 // long. Programs in the kernel record a thread's call stack when the thread leaves its CPU.
 //
-// A thread is off its CPU if it sleeps, waits, or is interrupted by another thread. The probe sees
-// threads, not goroutines. If a goroutine waits, its thread runs another goroutine, and sleeps only
-// if no goroutine is ready.
+// A thread is off its CPU if it sleeps, waits, or is interrupted by another thread. If a goroutine of a
+// Go program waits, its thread runs another goroutine, and sleeps only if no goroutine is ready. So the
+// probe also records where the goroutines of a server wait: see goroutines_linux.go.
 package offcpu
 
 import (
@@ -20,17 +20,18 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// An event describes one period off the CPU. The program in the kernel writes the start, the end,
-// the numbers of the stacks in user space and in the kernel, and whether it is the server's thread.
+// An event describes one wait. The program in the kernel writes the start, the end, the numbers of the
+// stacks in user space and in the kernel, whether it is the server's, the process, and the return address
+// of a goroutine's wait.
 const (
-	eventBytes  = 32
+	eventBytes  = 40
 	ringBytes   = 16 << 20
 	drainPeriod = 50 * time.Millisecond
 	maxWaits    = 1 << 21
 )
 
 // bytesPerThread is the size of the entry of a thread that is off its CPU: its number, its end,
-// when it left the CPU, and its stacks. A later thread may overwrite another thread's entry.
+// when it left the CPU, its stacks, and its process. A later thread may overwrite another thread's entry.
 const bytesPerThread = 32
 
 // A Watch records the periods off the CPU of the server's and the client's threads.
@@ -41,15 +42,18 @@ type Watch struct {
 	stacks  *bpf.StackMap
 	events  *bpf.EventRing
 
+	goroutines *goroutines
+
 	waits [2][]wait
-	pids  [2]int // the process of each end that started last: functions have its names
 	*probe.Collector
 }
 
-// A wait is one period off the CPU.
+// A wait is one period off the CPU, or one wait of a goroutine.
 type wait struct {
-	probe.Span
-	user, kernel int32 // numbers of call stacks
+	beginNS, endNS int64
+	user, kernel   int32 // numbers of call stacks
+	pid            int32
+	caller         uint64 // return address of the function that makes a goroutine wait; 0 for a thread
 }
 
 // Start starts the programs in the kernel.
@@ -61,6 +65,7 @@ func Start() (probe.Watch, error) {
 	w := &Watch{}
 	w.ends, w.off, w.stacks, w.events = w.session.NewWatchedEnds(), w.session.NewThreadTable("off", bytesPerThread), w.session.NewStackMap(), w.session.NewEventRing(ringBytes)
 	if w.session.Err() == nil {
+		w.goroutines = newGoroutines(w)
 		w.session.Start(
 			bpf.Program{Name: "leave", On: "sched_switch", Code: w.switchOutProgram()},
 			bpf.Program{Name: "come", On: "sched_switch", Code: w.switchInProgram(pid)},
@@ -78,6 +83,7 @@ func (w *Watch) switchOutProgram() asm.Instructions {
 	const place = bpf.SpareRegister
 	return slices.Concat(w.ends.FilterProcesses(), w.off.LoadPlace(place), asm.Instructions{
 		asm.StoreMem(place, 4, bpf.EndRegister, asm.Word),
+		asm.StoreMem(place, 24, asm.R0, asm.Word),
 	}, w.stacks.CaptureStack(true), asm.Instructions{
 		asm.StoreMem(place, 16, asm.R0, asm.Word),
 	}, w.stacks.CaptureStack(false), asm.Instructions{
@@ -93,7 +99,7 @@ func (w *Watch) switchOutProgram() asm.Instructions {
 func (w *Watch) switchInProgram(pid int32) asm.Instructions {
 	const (
 		place = bpf.SpareRegister
-		event = 32 // distance of the event from the stack's end, in bytes
+		event = 48 // distance of the event from the stack's end, in bytes
 	)
 	return slices.Concat(bpf.BeginWithNextThread(pid), w.off.FindPlace(place), asm.Instructions{
 		asm.StoreImm(place, 0, 0, asm.Word),
@@ -102,53 +108,73 @@ func (w *Watch) switchInProgram(pid int32) asm.Instructions {
 		asm.LoadMem(asm.R1, place, 16, asm.DWord), // numbers of both stacks
 		asm.StoreMem(asm.RFP, -event+16, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, place, 4, asm.Word),
-		asm.StoreMem(asm.RFP, -event+24, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, -event+24, asm.R1, asm.Word),
+		asm.LoadMem(asm.R1, place, 24, asm.Word),
+		asm.StoreMem(asm.RFP, -event+28, asm.R1, asm.Word),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, -event+32, asm.R1, asm.DWord),
 		asm.FnKtimeGetNs.Call(),
 		asm.StoreMem(asm.RFP, -event+8, asm.R0, asm.DWord),
 	}, w.events.Emit(event, eventBytes))
 }
 
-func (w *Watch) drain(map[int]probe.End) error {
+func (w *Watch) drain(ends map[int]probe.End) error {
 	full := false
 	err := w.events.Drain(func(event []byte) {
 		if len(event) < eventBytes {
 			return
 		}
-		word := binary.NativeEndian.Uint64
-		end := word(event[24:])
+		long, word := binary.NativeEndian.Uint64, binary.NativeEndian.Uint32
+		end, pid := word(event[24:]), int32(word(event[28:]))
 		switch {
-		case end >= uint64(len(w.waits)):
+		case end >= uint32(len(w.waits)):
 		case len(w.waits[end]) == maxWaits:
 			full = true
 		default:
 			w.waits[end] = append(w.waits[end], wait{
-				Span: probe.Span{BeginNS: int64(word(event)), EndNS: int64(word(event[8:]))},
-				user: int32(word(event[16:])), kernel: int32(word(event[16:]) >> 32),
+				beginNS: int64(long(event)), endNS: int64(long(event[8:])),
+				user: int32(word(event[16:])), kernel: int32(word(event[20:])), pid: pid, caller: long(event[32:]),
 			})
+			ends[int(pid)] = probe.End(end) // a watched process may have started it
 		}
 	})
 	if full {
-		return errors.Join(err, fmt.Errorf("the client or the server left its CPUs more than %d times: %w", maxWaits, probe.ErrTooManyEvents))
+		return errors.Join(err, fmt.Errorf("threads and goroutines of the client or the server waited more than %d times: %w", maxWaits, probe.ErrTooManyEvents))
 	}
 	return err
 }
 
 // Coverage returns how the probe works here.
-func (*Watch) Coverage() probe.Coverage {
-	return probe.Coverage{Method: "BPF on every switch of a thread"}
+func (w *Watch) Coverage() probe.Coverage {
+	c := probe.Coverage{Method: threadsMethod}
+	if err := tryGoroutines(); err != nil {
+		c.Missing = []string{fmt.Sprintf("waits of goroutines of Go programs: %v", err)}
+	} else {
+		c.Method += goroutinesMethod
+	}
+	if w.ends.Unfollowed != nil {
+		c.Unfollowed = w.ends.Unfollowed.Error()
+	}
+	return c
 }
+
+const threadsMethod, goroutinesMethod = "BPF on every switch of a thread", ", and on every wait of a goroutine of the server"
 
 // AddProcess starts to watch a process of the server or the client.
 func (w *Watch) AddProcess(end probe.End, pid int) error {
-	w.pids[end] = pid
-	return w.Collector.AddProcess(end, pid, func() error { return w.ends.AddProcess(int(end), pid) })
+	return w.Collector.AddProcess(end, pid, func() error {
+		if end == probe.Server {
+			w.goroutines.watch(pid)
+		}
+		return w.ends.AddProcess(int(end), pid)
+	})
 }
 
 // Stop returns the stacks of the waits. Each stack's weight is its time inside the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, err error) {
 	watched, err := w.Collector.Stop()
 	lost, lostErr := w.events.LostEvents()
-	how := w.Coverage()
+	how := probe.Coverage{Method: threadsMethod}
 	if _, err := symbol.LoadKernel(); err != nil {
 		how.Missing = []string{err.Error()}
 	}
@@ -156,6 +182,12 @@ func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, err 
 		findings, err = probe.GatherStacks(watched, how, lost, func(end probe.End, to *probe.Stacks) error {
 			return w.addWaits(to, end, window.Span)
 		})
+	}
+	if findings.Server.Stacks != nil {
+		if w.goroutines.watched > 0 {
+			findings.Server.Method += goroutinesMethod
+		}
+		findings.Server.Missing = append(findings.Server.Missing, w.goroutines.missing...)
 	}
 	if closing := w.session.Close(); closing != nil {
 		err = errors.Join(err, fmt.Errorf("stop the programs that observe context switches: %w", closing))
@@ -175,7 +207,7 @@ func (w *Watch) addWaits(to *probe.Stacks, end probe.End, window probe.Span) err
 		return stack, err
 	}
 	for _, one := range w.waits[end] {
-		length := min(one.EndNS, window.EndNS) - max(one.BeginNS, window.BeginNS)
+		length := min(one.endNS, window.EndNS) - max(one.beginNS, window.BeginNS)
 		if length <= 0 {
 			continue
 		}
@@ -187,7 +219,7 @@ func (w *Watch) addWaits(to *probe.Stacks, end probe.End, window probe.Span) err
 		if err != nil {
 			return err
 		}
-		to.Add(w.pids[end], user, to.BelowFunction("__traceiter_", kernel), length)
+		to.Add(int(one.pid), one.withCaller(user), to.BelowFunction("__traceiter_", kernel), length)
 	}
 	return nil
 }
