@@ -562,6 +562,7 @@ export interface EndReadings {
   syscalls: Syscall[]; // the most frequent first
   cpu?: Breakdown; // time on a CPU
   off_cpu?: Breakdown; // time that threads waited, summed over all threads
+  waits?: Wait[]; // Waits lists the waits of calls in the server's own functions, the longest first.
   missing?: string[]; // Missing says which probes saw nothing of this end, and why.
 }
 
@@ -1272,6 +1273,16 @@ export interface Until {
   looks: InterimLook[]; // all looks that the run may take
   begun: number; // Number of looks whose trials have begun. The level of a cell's last look applies to the cell.
   ended?: "answered" | "repeats" | "time" | "nothing"; // Why the run ended: goal reached, all repeats made, time up, or no valid trials left.
+}
+
+/** A Wait is what calls wait for in one function of a server, from the probe offcpu. */
+export interface Wait {
+  for: string; // the category, such as "a lock"
+  function: string; // the server's own function nearest to the wait; empty if unknown
+  goroutines: boolean; // Goroutines says that goroutines wait. Otherwise threads do.
+  share: number; // share of a call's time
+  per_call: number; // number of waits per call
+  us_per_call: number; // the share of a call without a probe
 }
 
 /** A WarmUpNeed holds the length of the warm-up that a cell needs. */

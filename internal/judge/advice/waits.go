@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 )
 
-// waitSentence says for what the threads of each end wait, from the probe offcpu.
+// waitSentence says for what the threads and goroutines of each end wait, from the probe offcpu.
 func waitSentence(e *insight.Explanation) []string {
 	var clauses []string
 	for _, waits := range e.OffCPU {
@@ -21,7 +21,7 @@ func waitSentence(e *insight.Explanation) []string {
 		}
 		clauses = append(clauses, fmt.Sprintf("%s on the %s, most of it %s", text, waits.End, largestParts(waits, amount)))
 	}
-	return callSentence(e, "Waiting time of all threads together,", clauses)
+	return callSentence(e, "Waiting time of all threads and goroutines together,", clauses)
 }
 
 // allocatedSentence says how much each end allocates per call, and which function allocates most of it, or

@@ -179,7 +179,6 @@ func partNameOf(link string) string {
 
 // notForServices says for each probe that needs wirelab's own workers what to use instead for a service.
 var notForServices = map[scenario.Probe]string{
-	record.ProbeOffCPU:      "it names the waiting functions of one process, and a service may have several: --probe syscalls shows the system calls in which it waits, and for how long",
 	record.ProbeAllocations: "only wirelab's own workers sample their heap for it: use the service's own profiler, as net/http/pprof in Go",
 }
 

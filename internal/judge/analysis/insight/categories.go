@@ -48,6 +48,7 @@ const (
 type Rule struct {
 	Category  string   `yaml:"category"`
 	In        string   `yaml:"in"`
+	Anywhere  bool     `yaml:"anywhere"` // decides wherever the function is in the stack, before other rules
 	Functions []string `yaml:"functions"`
 
 	matches *regexp.Regexp
@@ -114,6 +115,15 @@ func (c *Categories) offCPUSorter() *sorter {
 
 // categoryOf returns the category of a stack. The stack starts with its outermost frame.
 func (s *sorter) categoryOf(stack []record.Frame) string {
+	first := len(s.rules)
+	for _, frame := range stack {
+		if place := s.ruleIndex(frame); place > 0 && s.rules[place-1].Anywhere {
+			first = min(first, place-1)
+		}
+	}
+	if first < len(s.rules) {
+		return s.rules[first].Category
+	}
 	for i := len(stack) - 1; i >= 0; i-- {
 		place := s.ruleIndex(stack[i])
 		switch {

@@ -60,8 +60,14 @@ func TestUsualCategories(t *testing.T) {
 	}
 	for want, stack := range map[string][]record.Frame{
 		"data from the network":            frames("runtime.netpoll", "k:__x64_sys_epoll_pwait", "k:do_epoll_wait", "k:schedule_hrtimeout_range_clock", "k:schedule"),
-		"nothing to do, or a lock (futex)": frames("runtime.stopm", "runtime.futex", "k:__x64_sys_futex", "k:do_futex", "k:schedule"),
-		"a sleep":                          frames("runtime.sysmon", "k:__x64_sys_nanosleep", "k:do_nanosleep", "k:schedule"),
+		"nothing to do, or a lock (futex)": frames("[libc.so.6]", "k:__x64_sys_futex", "k:do_futex", "k:schedule"),
+		"nothing to do":                    frames("runtime.stopm", "runtime.futex", "k:__x64_sys_futex", "k:do_futex", "k:schedule"),
+		"a sleep":                          frames("sleepOnce", "k:__x64_sys_nanosleep", "k:do_nanosleep", "k:schedule"),
+		"a lock":                           frames("main.get", "internal/sync.(*Mutex).lockSlow", "runtime.semacquire1", "runtime.gopark"),
+		"a channel":                        frames("main.get", "runtime.chanrecv1", "runtime.chanrecv", "runtime.gopark"),
+		"other goroutines":                 frames("main.get", "sync.(*WaitGroup).Wait", "sync.runtime_SemacquireWaitGroup", "runtime.semacquire1", "runtime.gopark"),
+		"the garbage collector":            frames("main.get", "runtime.mallocgc", "runtime.gcAssistAlloc", "runtime.gcParkAssist", "runtime.goparkunlock", "runtime.gopark"),
+		"a condition":                      frames("main", "pthread_cond_wait", "k:__x64_sys_futex", "k:do_futex", "k:schedule"),
 	} {
 		if got := off.categoryOf(stack); got != want {
 			t.Errorf("%v waits for %s, want %s", stack, got, want)

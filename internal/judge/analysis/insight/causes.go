@@ -44,6 +44,7 @@ func findCauses(e *Explanation) []Cause {
 	f.addCPU(e)
 	f.addQueues()
 	f.addStages(e)
+	f.addWaits()
 	f.addLink()
 	f.addIdle(&e.Measured, e)
 	f.changed = changesBetween(f.against, f.of)
@@ -412,6 +413,8 @@ func (f *finder) factsBehind(c *Cause) string {
 		if less != nil && math.Abs(valueOf(more.Facts.Packets)-valueOf(less.Facts.Packets)) > 1 {
 			return strings.TrimPrefix(countPackets(more, less), soText)
 		}
+	case ByLock, ByHandlerWait:
+		return describeWait(more, c.Kind)
 	case ByNeighbour:
 		return fmt.Sprintf("other programs used %s CPUs", units.Number(valueOf(more.Facts.Others)))
 	case ByHandshake:

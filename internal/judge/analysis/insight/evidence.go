@@ -2,8 +2,12 @@ package insight
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"wirelab.dev/internal/base/units"
 )
 
 // evidence is a part of a call's time in both cells, in microseconds.
@@ -123,4 +127,72 @@ func splitBy(all []evidence, has func(evidence) bool) (with, without []evidence)
 		}
 	}
 	return with, without
+}
+
+// addWaits says what the handler or the service waits for. Waits of goroutines do not include waiting for a
+// CPU, so they are taken from the time that stages call waiting, and from queues for CPUs, which are estimates.
+func (f *finder) addWaits() {
+	if f.against != nil && (f.against.Server.OffCPU == nil) != (f.of.Server.OffCPU == nil) {
+		return
+	}
+	a, b := waitsByKind(f.against), waitsByKind(f.of)
+	sum := func(of map[CauseKind]float64) (all float64) {
+		for _, kind := range []CauseKind{ByLock, ByHandlerWait, ByCollector} {
+			all += of[kind]
+		}
+		return all
+	}
+	leftA, leftB := sum(a), sum(b)
+	for i := range f.evidence {
+		e := &f.evidence[i]
+		if e.end == ServerEnd && slices.Contains([]CauseKind{ByHandlerWait, ByRunQueue, BySharedCPU}, e.kind) {
+			takenA, takenB := math.Min(leftA, math.Max(0, e.a)), math.Min(leftB, math.Max(0, e.b))
+			e.a, e.b, leftA, leftB = e.a-takenA, e.b-takenB, leftA-takenA, leftB-takenB
+		}
+	}
+	for _, kind := range []CauseKind{ByLock, ByHandlerWait, ByCollector} {
+		f.add(kind, ServerEnd, a[kind], b[kind], categoryScatter*math.Hypot(a[kind], b[kind]))
+	}
+}
+
+// waitsByKind adds up the waits of a cell. Handlers may wait in several goroutines at once, but together they
+// take no longer than the call.
+func waitsByKind(i *Insight) map[CauseKind]float64 {
+	sums, all := map[CauseKind]float64{}, 0.0
+	if i == nil {
+		return sums
+	}
+	for _, w := range i.Server.Waits {
+		sums[kindsOfWaits[w.For]] += w.Share
+		all += w.Share
+	}
+	mean, _ := i.meanOrRefused()
+	for kind := range sums {
+		sums[kind] *= valueOf(mean) / math.Max(1, all)
+	}
+	return sums
+}
+
+// describeWait says for what, where and how often calls wait most, of all waits of a kind.
+func describeWait(i *Insight, kind CauseKind) string {
+	at := slices.IndexFunc(i.Server.Waits, func(w Wait) bool { return kindsOfWaits[w.For] == kind })
+	if at < 0 {
+		return ""
+	}
+	w := i.Server.Waits[at]
+	who, what := "threads", "wait for "+w.For
+	if w.Goroutines {
+		who = "goroutines"
+	}
+	switch w.For {
+	case unclearLock:
+		what = "wait for a lock or for another thread (futex)"
+	case "a sleep":
+		what = "sleep"
+	}
+	text := who + " " + what
+	if w.Function != "" {
+		text += " in " + w.Function[strings.LastIndexByte(w.Function, '/')+1:]
+	}
+	return text + fmt.Sprintf(" (%s of a call's time, %s times %s)", units.Percent(w.Share), units.Number(w.Times), units.Time(w.Time/w.Times*1e3))
 }

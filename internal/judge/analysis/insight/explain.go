@@ -24,7 +24,7 @@ func Explain(of, against *Insight) *Explanation {
 			e.CPU = append(e.CPU, explainBreakdown(Change{Name: "CPU time", End: end.name}, end.a.CPU, end.b.CPU))
 		}
 		if end.b.OffCPU != nil && (against == nil || end.a.OffCPU != nil) {
-			e.OffCPU = append(e.OffCPU, explainBreakdown(Change{Name: "waiting of all threads", End: end.name}, end.a.OffCPU, end.b.OffCPU))
+			e.OffCPU = append(e.OffCPU, explainBreakdown(Change{Name: "waiting", End: end.name}, end.a.OffCPU, end.b.OffCPU))
 		}
 		if end.b.Allocated != nil && (against == nil || end.a.Allocated != nil) {
 			e.Allocations = append(e.Allocations, explainAllocation(end.name, end.a.Allocated, end.b.Allocated))
@@ -33,6 +33,7 @@ func Explain(of, against *Insight) *Explanation {
 		e.Counters = append(e.Counters, pairByName(end.name, lists.Map(end.a.Counters, Count.reading), lists.Map(end.b.Counters, Count.reading))...)
 		e.Functions = append(e.Functions, pairByName(end.name, end.a.CPU.functionReadings(), end.b.CPU.functionReadings())...)
 	}
+	e.Waits = pairByName(ServerEnd, lists.Map(a.Server.Waits, Wait.reading), lists.Map(of.Server.Waits, Wait.reading))
 	e.Unobserved = of.unobserved()
 	if against != nil {
 		e.Unobserved = append(e.Unobserved, against.unobserved()...)
@@ -44,6 +45,7 @@ func Explain(of, against *Insight) *Explanation {
 func (s Syscall) reading() Change  { return Change{Name: s.Name, B: s.PerCall} }
 func (c Count) reading() Change    { return Change{Name: c.Name, B: c.PerCall} }
 func (c Category) reading() Change { return Change{Name: c.Name, B: c.PerCall, Error: c.Error} }
+func (w Wait) reading() Change     { return Change{Name: w.name(), B: w.Time} }
 func (s Stage) reading() Change    { return Change{Name: s.Name, B: s.Mean, Error: s.Error} }
 
 // functionReadings returns the functions, each with the library that has it.

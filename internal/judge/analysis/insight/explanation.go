@@ -15,6 +15,8 @@ type Explanation struct {
 	// OffCPU is the time per call in which threads of each end waited, summed over all threads, by what
 	// they waited for.
 	OffCPU []ExplainedFigure `json:"off_cpu"`
+	// Waits are the times for which a call waits in the server's own functions.
+	Waits []Change `json:"waits"`
 	// Allocations are heap allocations per call of each end.
 	Allocations []ExplainedAllocation `json:"allocations"`
 	// Syscalls and Counters are numbers of events per call.

@@ -117,6 +117,7 @@ func newInsight(of probedCell, categories *Categories) Insight {
 		i.Client.addUsage(trials, matrix.ClientOf)
 		i.Server.addUsage(trials, matrix.ServerOf)
 	}
+	i.addWaits(of.passes, categoriesOf(i.Variant, ServerEnd, categories))
 	return i
 }
 

@@ -61,6 +61,8 @@ type EndReadings struct {
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
 	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
 	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // time that threads waited, summed over all threads
+	// Waits lists the waits of calls in the server's own functions, the longest first.
+	Waits []Wait `json:"waits,omitempty"`
 	// Allocated is nil if the heap was not profiled. The summary has the same allocations in a list.
 	Allocated *Allocation `json:"-"`
 	// Missing says which probes saw nothing of this end, and why.

@@ -40,8 +40,9 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		writeFunctions(&out, e, cpu.End)
 	}
 	for _, waits := range e.OffCPU {
-		writeParts(&out, e, fmt.Sprintf("Where threads wait, per call and all together, %s", waits.End), waits, false)
+		writeParts(&out, e, fmt.Sprintf("Where threads and goroutines wait, per call and all together, %s", waits.End), waits, false)
 	}
+	writeWaits(&out, e)
 	for _, a := range e.Allocations {
 		writeAllocation(&out, e, a)
 	}
@@ -136,6 +137,20 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 	table := newPairTable(out, e)
 	for _, c := range of[:min(len(of), maxShownParts)] {
 		table.row(c.Name, units.Number, c)
+	}
+	table.end()
+}
+
+// writeWaits prints what calls wait for in the server's own functions.
+func writeWaits(out *strings.Builder, e *insight.Explanation) {
+	if len(e.Waits) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nWhat calls wait for in the server's own functions\n")
+	table := newPairTable(out, e)
+	for _, w := range e.Waits[:min(len(e.Waits), maxShownParts)] {
+		w.Name = format.ShortFunction(w.Name)
+		table.row(w.Name, words.Micros, w)
 	}
 	table.end()
 }
