@@ -899,8 +899,8 @@ export interface PackedProfile {
   request_bytes: number; // payload size of a request
   response_bytes: number; // payload size of a response
   clients: number; // number of concurrent clients
-  end: "client" | "server";
-  kind: "cpu" | "offcpu" | "alloc";
+  end: "client" | "server" | "";
+  kind: "cpu" | "offcpu" | "alloc" | "slow" | "median";
   unit: "ns" | "B";
   samples: number; // samples behind the estimate; 0 if all events were counted
   per_call: number; // sum of all stacks per call, in the unit
@@ -1210,10 +1210,18 @@ export interface Tail {
   slow_us: number; // mean time of a slow call
   median_us: number; // mean time of a median call
   stages: TailStage[]; // Stages are in the order of a call. Their times add up to Slow and Median, and their shares to 1.
+  functions: TailFunction[]; // Functions lists functions in which slow calls spend at least a tenth of the difference more than median calls, the largest excess first; empty if the call stacks are unknown.
   causes: Cause[]; // what the stages say about Slow minus Median, the largest share first
   every_calls: number | null; // EveryCalls is the number of calls from one slow call to the next; null unless it is always about the same.
   every_us: number | null; // Every is the time from one slow call to the next; null unless it is always about the same, or if EveryCalls is known.
   refused?: string; // why slow and median calls cannot be compared; absent if they can
+}
+
+/** A TailFunction is a function in which slow calls spend more time than median calls. */
+export interface TailFunction {
+  function: string;
+  stage: string;
+  excess_us: number; // mean time in the slow calls minus mean time in the median calls
 }
 
 /** A TailStage compares one stage of slow calls with the same stage of median calls. */

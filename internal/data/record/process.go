@@ -337,23 +337,5 @@ func (s *Stacks) Functions(stack Stack) []Frame {
 	return frames
 }
 
-// Life holds the times of single calls, stage by stage.
-type Life struct {
-	Method string   `json:"method"`
-	Stages []string `json:"stages"` // names of the stages, in the order of a call
-	// Calls holds, for each call, the durations of its stages in nanoseconds. They add up to the
-	// duration of the call.
-	Calls [][]int64 `json:"calls"`
-	// Begins holds when each call began, in nanoseconds from the begin of the window; empty if unknown.
-	Begins []int64 `json:"begins_ns,omitempty"`
-	// Untold counts the calls whose stages could not be separated.
-	Untold int64 `json:"untold"`
-	// TracedNS and BareNS are the mean durations of a call with the probe on and off. The probe
-	// alternated in the same process. TracedNS and BareNS are absent if the probe was always on.
-	TracedNS *float64 `json:"traced_ns,omitempty"`
-	BareNS   *float64 `json:"bare_ns,omitempty"`
-	Missing  []string `json:"missing,omitempty"`
-}
-
 // IsProbe reports whether name is the name of a probe.
 func IsProbe(name string) bool { return slices.Contains(Probes, name) }

@@ -215,6 +215,9 @@ func (r *Record) checkIndices() error {
 			return fmt.Errorf("a call has %d stages, but the record names %d stages", len(call), len(r.Life.Stages))
 		}
 	}
+	if r.Life.Stacks != nil {
+		return r.Life.Stacks.check()
+	}
 	return nil
 }
 

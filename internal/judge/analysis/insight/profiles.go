@@ -14,15 +14,18 @@ const (
 	CPUProfile    = "cpu"    // time on a CPU
 	OffCPUProfile = "offcpu" // time that threads waited
 	AllocProfile  = "alloc"  // bytes allocated on the heap
+	SlowProfile   = "slow"   // time of slow calls, waits included, by stage
+	MedianProfile = "median" // time of median calls, waits included, by stage
 )
 
-// A Profile divides the time or the allocated bytes of one end of a cell by call stack.
+// A Profile divides the time or the allocated bytes of one end of a cell by call stack. The profiles
+// of slow and of median calls are of both ends; their outermost functions are the stages of a call.
 type Profile struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Place
-	End     string  `json:"end" jsonschema:"enum=client,enum=server"`
-	Kind    string  `json:"kind" jsonschema:"enum=cpu,enum=offcpu,enum=alloc"`
+	End     string  `json:"end" jsonschema:"enum=client,enum=server,enum="`
+	Kind    string  `json:"kind" jsonschema:"enum=cpu,enum=offcpu,enum=alloc,enum=slow,enum=median"`
 	Unit    string  `json:"unit" jsonschema:"enum=ns,enum=B"`
 	Samples int64   `json:"samples"`  // samples behind the estimate; 0 if all events were counted
 	PerCall float64 `json:"per_call"` // sum of all stacks per call, in the unit
@@ -63,8 +66,8 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 				{record.ProbeOffCPU, OffCPUProfile, "ns", sorted.offCPUSorter()},
 				{record.ProbeAllocations, AllocProfile, "B", nil},
 			} {
-				p := profiler{sorted: kind.sorted, functions: map[ProfiledFunction]int{}}
-				p.Profile = Profile{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, End: end.name, Kind: kind.name, Unit: kind.unit}
+				p := newProfiler(cell, kind.name)
+				p.End, p.Unit, p.sorted = end.name, kind.unit, kind.sorted
 				for _, r := range group.passes {
 					if r.Probe == kind.probe {
 						p.add(r, end.of(matrix.Trial{Record: r}))
@@ -78,8 +81,37 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 				}
 			}
 		}
+		all = append(all, callProfiles(cell, group.passes)...)
 	}
 	return all
+}
+
+// callProfiles returns the profiles of the slow and of the median calls of a cell, if their call stacks are
+// known. Their totals are those of one call, so that the two can be subtracted.
+func callProfiles(cell record.Cell, passes []*record.Record) (both []Profile) {
+	_, lives := livesOf(passes)
+	if countCalls(lives) < leastTailCalls {
+		return nil
+	}
+	slow, median := newProfiler(cell, SlowProfile), newProfiler(cell, MedianProfile)
+	chooseCalls(lives).eachStack(func(names []string, slowNS, medianNS float64) {
+		frames := lists.Map(names, func(name string) record.Frame { return record.Frame{Function: name} })
+		for _, one := range []struct {
+			to *profiler
+			ns float64
+		}{{slow, slowNS}, {median, medianNS}} {
+			if one.ns > 0 {
+				one.to.calls = 1
+				one.to.addStack(frames, one.ns)
+			}
+		}
+	})
+	for _, p := range []*profiler{slow, median} {
+		if done, some := p.finish(); some {
+			both = append(both, done)
+		}
+	}
+	return both
 }
 
 // A profiler builds a profile from the call stacks of several passes.
@@ -89,6 +121,13 @@ type profiler struct {
 	functions map[ProfiledFunction]int
 	weight    float64
 	calls     float64
+}
+
+func newProfiler(cell record.Cell, kind string) *profiler {
+	return &profiler{
+		Profile:   Profile{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, Kind: kind, Unit: "ns"},
+		functions: map[ProfiledFunction]int{},
+	}
 }
 
 func (p *profiler) add(r *record.Record, end record.Process) {
@@ -110,8 +149,11 @@ func (p *profiler) add(r *record.Record, end record.Process) {
 
 func (p *profiler) addStack(frames []record.Frame, weight float64) {
 	category := "allocation"
-	if p.sorted != nil {
+	switch {
+	case p.sorted != nil:
 		category = p.sorted.categoryOf(frames)
+	case p.Kind == SlowProfile || p.Kind == MedianProfile:
+		category = frames[0].Function
 	}
 	p.Categories = lists.AppendNew(p.Categories, category)
 	stack := ProfiledStack{Category: slices.Index(p.Categories, category), Weight: weight}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -25,7 +26,10 @@ type Tail struct {
 	Median      float64 `json:"median_us"`    // mean time of a median call
 	// Stages are in the order of a call. Their times add up to Slow and Median, and their shares to 1.
 	Stages []TailStage `json:"stages"`
-	Causes []Cause     `json:"causes"` // what the stages say about Slow minus Median, the largest share first
+	// Functions lists functions in which slow calls spend at least a tenth of the difference more than
+	// median calls, the largest excess first; empty if the call stacks are unknown.
+	Functions []TailFunction `json:"functions"`
+	Causes    []Cause        `json:"causes"` // what the stages say about Slow minus Median, the largest share first
 	// EveryCalls is the number of calls from one slow call to the next; null unless it is always
 	// about the same.
 	EveryCalls *int `json:"every_calls" jsonschema:"nullable"`
@@ -53,32 +57,33 @@ type TailStage struct {
 	Variance float64         `json:"share_of_variance"` // covariance of the stage with the call's time, divided by the variance of the call's time
 }
 
+// A TailFunction is a function in which slow calls spend more time than median calls. A call stack counts
+// for its innermost function that is not in Go's standard library.
+type TailFunction struct {
+	Function string  `json:"function"`
+	Stage    string  `json:"stage"`
+	Excess   float64 `json:"excess_us"` // mean time in the slow calls minus mean time in the median calls
+}
+
 const (
 	leastTailCalls = 200
-	leastSlowCalls = 10
-	slowShare      = 0.01
 	tailConfidence = 0.95
-	// The median calls are those between these quantiles.
-	medianFrom, medianTo = 0.4, 0.6
 )
 
 // newTail compares the slow calls of all passes with the median calls. It returns nil without calls.
 func newTail(passes []*record.Record) *Tail {
 	stages, lives := livesOf(passes)
 	t := &Tail{}
-	for _, life := range lives {
-		t.Calls += len(life.Calls)
-	}
-	if t.Calls == 0 {
+	if t.Calls = countCalls(lives); t.Calls == 0 {
 		return nil
 	}
 	if t.Calls < leastTailCalls {
 		t.Refused = fmt.Sprintf("%d calls have known stages: measure %d or more (-n, --repeat)", t.Calls, leastTailCalls)
 		return t
 	}
-	of := chooseCalls(lives, t.Calls)
+	of := chooseCalls(lives)
+	t.SlowCalls = of.slowCalls()
 	for _, p := range of {
-		t.SlowCalls += len(p.slow.calls)
 		t.MedianCalls += len(p.median.calls)
 	}
 	whole := of.excess()
@@ -99,6 +104,7 @@ func newTail(passes []*record.Record) *Tail {
 		t.Slow, t.Median = t.Slow+s.Slow, t.Median+s.Median
 	}
 	t.Causes = of.causes(stages, whole, t.Slow-t.Median)
+	t.Functions = of.functions(leastExcessShare * (t.Slow - t.Median))
 	t.EveryCalls, t.Every = of.period()
 	return t
 }
@@ -115,9 +121,16 @@ type tailPass struct {
 
 type tailPasses []tailPass
 
+func countCalls(lives []*record.Life) (n int) {
+	for _, life := range lives {
+		n += len(life.Calls)
+	}
+	return n
+}
+
 // chooseCalls chooses the slow and the median calls of each pass.
-func chooseCalls(lives []*record.Life, calls int) tailPasses {
-	share := max(slowShare, leastSlowCalls/float64(calls))
+func chooseCalls(lives []*record.Life) tailPasses {
+	share := max(record.SlowShare, record.LeastSlowCalls/float64(countCalls(lives)))
 	var all tailPasses
 	before := 0
 	for _, life := range lives {
@@ -129,16 +142,18 @@ func chooseCalls(lives []*record.Life, calls int) tailPasses {
 			continue
 		}
 		p := tailPass{life: life, times: lists.Map(life.Calls, func(call []int64) float64 { return float64(sumOf(call)) / 1e3 })}
-		order := make([]int, n)
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(p.times[a], p.times[b]), cmp.Compare(a, b)) })
-		p.slow = p.group(order[n-slow:])
-		p.median = p.group(order[int(medianFrom*float64(n)):int(math.Ceil(medianTo*float64(n)))])
+		order := life.BySpeed()
+		p.slow, p.median = p.group(order[n-slow:]), p.group(record.MedianCalls(order))
 		all = append(all, p)
 	}
 	return all
+}
+
+func (of tailPasses) slowCalls() (n int) {
+	for _, p := range of {
+		n += len(p.slow.calls)
+	}
+	return n
 }
 
 // A callGroup holds calls of one pass, with their mean time in all stages and in each.
@@ -171,6 +186,59 @@ func (of tailPasses) means(stage, slowCalls int) (slow, median float64) {
 		median += weight * p.median.stages[stage]
 	}
 	return slow, median
+}
+
+// eachStack calls add with the mean times of slow and median calls in each call stack of each pass, in
+// nanoseconds. The times of all call stacks add up to the times of the calls. It does nothing if a pass
+// has no call stacks.
+func (of tailPasses) eachStack(add func(names []string, slow, median float64)) {
+	slowCalls := of.slowCalls()
+	if slices.ContainsFunc(of, func(p tailPass) bool { return p.life.Stacks == nil || len(p.life.Stacks.Slow) < len(p.slow.calls) }) {
+		return
+	}
+	for _, p := range of {
+		stacks, weight := p.life.Stacks, float64(len(p.slow.calls))/float64(slowCalls)
+		slow, median := make([]float64, len(stacks.Stacks)), make([]float64, len(stacks.Stacks))
+		for _, call := range stacks.Slow[:len(p.slow.calls)] {
+			for _, one := range call {
+				slow[one.Stack] += float64(one.NS) / float64(slowCalls)
+			}
+		}
+		for _, one := range stacks.Median {
+			median[one.Stack] += weight * float64(one.NS) / float64(len(p.median.calls))
+		}
+		for i := range stacks.Stacks {
+			add(stacks.Names(i), slow[i], median[i])
+		}
+	}
+}
+
+const (
+	leastExcessShare = 0.1
+	maxTailFunctions = 3
+)
+
+// functions returns the functions with at least an excess in microseconds.
+func (of tailPasses) functions(least float64) []TailFunction {
+	var all []TailFunction
+	of.eachStack(func(names []string, slow, median float64) {
+		for _, function := range slices.Backward(names[1:]) {
+			if isOutsideStandardLibrary(function) {
+				one := TailFunction{Function: function, Stage: names[0]}
+				lists.FindOrAdd(&all, one, func(f TailFunction) bool { return f.Function == one.Function && f.Stage == one.Stage }).Excess += (slow - median) / 1e3
+				return
+			}
+		}
+	})
+	all = slices.DeleteFunc(all, func(f TailFunction) bool { return f.Excess < least })
+	slices.SortStableFunc(all, func(a, b TailFunction) int { return cmp.Compare(b.Excess, a.Excess) })
+	return all[:min(len(all), maxTailFunctions)]
+}
+
+// isOutsideStandardLibrary reports whether a function is in package main, or in a module whose name begins with a domain.
+func isOutsideStandardLibrary(function string) bool {
+	first, _, inFolder := strings.Cut(function, "/")
+	return strings.HasPrefix(function, "main.") || inFolder && strings.Contains(first, ".")
 }
 
 // A tailExcess is the time that the slow calls of all passes take longer than median calls.

@@ -19,8 +19,9 @@ type turn struct {
 	service cpuTimes
 }
 
-// divide divides the calls of a window into stages. Every nth call is divided.
-func (both *turn) divide(window probe.Span, nth int, life *record.Life) {
+// divide divides the calls of a window into stages, and returns their times also by call stack. Every
+// nth call is divided.
+func (both *turn) divide(window probe.Span, nth int, life *record.Life) (calls []places) {
 	begin, end := max(window.BeginNS, both.client.span.BeginNS), min(window.EndNS, both.client.span.EndNS)
 	if both.server != nil {
 		begin, end = max(begin, both.server.span.BeginNS), min(end, both.server.span.EndNS)
@@ -31,31 +32,31 @@ func (both *turn) divide(window probe.Span, nth int, life *record.Life) {
 		if call.begin < begin || call.end > end || i%nth != 0 {
 			continue
 		}
-		stages, divided := both.divideCall(call)
-		if !divided {
+		b := bill{places: places{}}
+		if !b.divideCall(both, call) {
 			life.Untold++
 			continue
 		}
-		life.Calls = append(life.Calls, stages)
+		calls, life.Calls = append(calls, b.places), append(life.Calls, b.stages[:])
 		life.Begins = append(life.Begins, call.begin-window.BeginNS)
 	}
+	return calls
 }
 
 // divideCall divides a call into stages, which add up to its time.
-func (both *turn) divideCall(call region) (stages []int64, divided bool) {
+func (b *bill) divideCall(both *turn, call region) (divided bool) {
 	client, server := both.client, both.server
 	if server == nil {
-		return divideAtClient(client, both.service, call)
+		return b.divideAtClient(client, both.service, call)
 	}
 	handled, found := server.handlerOf(call)
 	if !found {
-		return nil, false
+		return false
 	}
 	hops, sent, found := client.ask(call, handled.begin)
 	if !found {
-		return nil, false
+		return false
 	}
-	var b bill
 	for _, h := range hops {
 		b.add(client, &asking, h.goroutine, h.from, h.to)
 	}
@@ -66,16 +67,15 @@ func (both *turn) divideCall(call region) (stages []int64, divided bool) {
 		b.add(server, &answering, h.goroutine, h.from, h.to)
 	}
 	b.follow(client, &understanding, leg{goroutine: call.goroutine, at: call.end, sent: sent, send: sendAnswer, transfer: transferAnswer, socket: clientSocket})
-	return b[:], true
+	return true
 }
 
 // divideAtClient divides a call to a service that does not trace itself.
-func divideAtClient(client *timeline, service cpuTimes, call region) (stages []int64, divided bool) {
+func (b *bill) divideAtClient(client *timeline, service cpuTimes, call region) (divided bool) {
 	hops, sent, found := client.ask(call, call.end)
 	if !found {
-		return nil, false
+		return false
 	}
-	var b bill
 	for _, h := range hops {
 		b.add(client, &asking, h.goroutine, h.from, h.to)
 	}
@@ -83,14 +83,14 @@ func divideAtClient(client *timeline, service cpuTimes, call region) (stages []i
 	noticed := max(a.noticed, sent)
 	if service.known {
 		without, asleep := int64(service.without.integral(sent, noticed)), int64(service.asleep.integral(sent, noticed))
-		b[serverNoCPU] += without
-		b[serviceWaits] += asleep
-		b[serviceRuns] += noticed - sent - without - asleep
+		b.spend(serverNoCPU, unknownStack, without)
+		b.spend(serviceWaits, unknownStack, asleep)
+		b.spend(serviceRuns, unknownStack, noticed-sent-without-asleep)
 	} else {
-		b[serviceAndWire] += noticed - sent
+		b.spend(serviceAndWire, unknownStack, noticed-sent)
 	}
 	b.passOn(client, &understanding, hops, noticed)
-	return b[:], true
+	return true
 }
 
 // ask follows a call to the instant at which its request was sent, which is before handled.
@@ -121,19 +121,21 @@ func (b *bill) follow(t *timeline, p *phase, l leg) {
 	hops, a := t.trail(l.goroutine, l.at, l.sent)
 	noticed := max(a.noticed, l.sent)
 	switch last := len(hops) - 1; {
-	case last < 0 || a.noticed == hops[last].to: // its reader was busy with others all the time
-		b.wait(t, p, l.socket, l.sent, noticed)
+	case last < 0:
+		b.wait(t, p, l.socket, hop{l.goroutine, l.sent, noticed})
+	case a.noticed == hops[last].to: // its reader was busy with others all the time
+		b.wait(t, p, l.socket, hop{hops[last].goroutine, l.sent, noticed})
 	case a.waitedSince <= l.sent:
 		b.travel(t, p, &l, l.sent, noticed)
 	case last == 0: // the goroutine reads the message itself, perhaps in parts
 		begun := t.firstRead(l.goroutine, l.sent, noticed)
-		b.wait(t, p, l.socket, l.sent, begun)
+		b.wait(t, p, l.socket, hop{l.goroutine, l.sent, begun})
 		b.add(t, p, l.goroutine, begun, noticed)
 	default:
 		l.reader = hops[last].goroutine
 		begun := t.firstPart(&l, noticed)
 		b.readByOther(t, p, &l, begun)
-		b.wait(t, p, l.transfer, begun, noticed)
+		b.wait(t, p, l.transfer, hop{l.goroutine, begun, noticed})
 	}
 	b.passOn(t, p, hops, noticed)
 }
@@ -146,7 +148,9 @@ func (b *bill) passOn(t *timeline, p *phase, hops []hop, noticed int64) {
 			// Calls that this goroutine handled before.
 			for _, other := range t.own[h.goroutine] {
 				if other.end <= h.to && other.end > from {
-					b[serverOthers] += other.end - from
+					for one := range t.parts(h.goroutine, from, other.end) {
+						b.spend(serverOthers, one.stack, one.until-one.from)
+					}
 					from = other.end
 				}
 			}
@@ -162,35 +166,29 @@ func (b *bill) passOn(t *timeline, p *phase, hops []hop, noticed int64) {
 func (b *bill) travel(t *timeline, p *phase, l *leg, from, to int64) {
 	without := int64(t.noCPU.integral(from, to))
 	queued := max(0, int64(t.full.integral(from, to))-without)
-	b[p.noCPU] += without
-	b[l.socket] += queued
-	b[l.send] += to - from - without - queued
+	b.spend(p.noCPU, unknownStack, without)
+	b.spend(l.socket, unknownStack, queued)
+	b.spend(l.send, unknownStack, to-from-without-queued)
 }
 
-// wait adds time to a stage, except for the time in which the process had no CPU.
-func (b *bill) wait(t *timeline, p *phase, s stage, from, to int64) {
-	if from < to {
-		without := int64(t.noCPU.integral(from, to))
-		b[p.noCPU] += without
-		b[s] += to - from - without
+// wait adds the time in which a goroutine did not yet work for the call to a stage, except for the
+// time in which the process had no CPU.
+func (b *bill) wait(t *timeline, p *phase, s stage, of hop) {
+	for one := range t.parts(of.goroutine, of.from, of.to) {
+		without := int64(t.noCPU.integral(one.from, one.until))
+		b.spend(p.noCPU, one.stack, without)
+		b.spend(s, one.stack, one.until-one.from-without)
 	}
 }
 
 // readByOther adds the time until an instant in which a goroutine that reads for many calls read
 // messages of other calls, or waited for this one.
 func (b *bill) readByOther(t *timeline, p *phase, l *leg, to int64) {
-	steps := t.steps[l.reader]
-	for i := max(0, t.before(l.reader, l.sent)); i < len(steps) && steps[i].at < to; i++ {
-		since, until := max(l.sent, steps[i].at), to
-		if i+1 < len(steps) {
-			until = min(to, steps[i+1].at)
-		}
-		switch {
-		case until <= since:
-		case steps[i].to == waiting && steps[i].why == forNetwork:
-			b.travel(t, p, l, since, until)
-		default:
-			b.wait(t, p, l.socket, since, until)
+	for one := range t.parts(l.reader, l.sent, to) {
+		if one.to == waiting && one.why == forNetwork {
+			b.travel(t, p, l, one.from, one.until)
+		} else {
+			b.wait(t, p, l.socket, hop{l.reader, one.from, one.until})
 		}
 	}
 }

@@ -88,38 +88,40 @@ var (
 )
 
 // A bill adds up the time of a call by stage, in nanoseconds.
-type bill [stageCount]int64
+type bill struct {
+	stages [stageCount]int64
+	places places // the same time, also by call stack
+}
+
+func (b *bill) spend(s stage, on stackID, ns int64) {
+	if ns != 0 {
+		b.stages[s] += ns
+		b.places[place{s, on}] += ns
+	}
+}
 
 // add adds the time of a goroutine between two instants.
 func (b *bill) add(t *timeline, p *phase, g, from, to int64) {
-	steps := t.steps[g]
-	for i := max(0, t.before(g, from)); i < len(steps) && steps[i].at < to; i++ {
-		since, until := max(from, steps[i].at), to
-		if i+1 < len(steps) {
-			until = min(to, steps[i+1].at)
-		}
-		if until <= since {
-			continue
-		}
-		spent := until - since
-		if steps[i].to != waiting && steps[i].to != gone {
-			without := int64(t.noCPU.integral(since, until))
-			b[p.noCPU] += without
+	for one := range t.parts(g, from, to) {
+		spent := one.until - one.from
+		if one.to != waiting && one.to != gone {
+			without := int64(t.noCPU.integral(one.from, one.until))
+			b.spend(p.noCPU, one.stack, without)
 			spent -= without
 		}
-		switch s := steps[i]; s.to {
+		switch one.to {
 		case running:
-			assisted := min(spent, int64(t.assists[g].integral(since, until)))
-			b[p.collector] += assisted
-			b[p.run] += spent - assisted
+			assisted := min(spent, int64(t.assists[g].integral(one.from, one.until)))
+			b.spend(p.collector, one.stack, assisted)
+			b.spend(p.run, one.stack, spent-assisted)
 		case ready:
-			collected := min(spent, int64(t.collecting.integral(since, until)))
-			b[p.collector] += collected
-			b[p.queue] += spent - collected
+			collected := min(spent, int64(t.collecting.integral(one.from, one.until)))
+			b.spend(p.collector, one.stack, collected)
+			b.spend(p.queue, one.stack, spent-collected)
 		case inSyscall:
-			b[p.syscall] += spent
+			b.spend(p.syscall, one.stack, spent)
 		default:
-			b[p.waitStage(s.why)] += spent
+			b.spend(p.waitStage(one.why), one.stack, spent)
 		}
 	}
 }

@@ -39,10 +39,11 @@ const (
 
 // A step is a change of a goroutine's status.
 type step struct {
-	at  int64
-	to  status
-	why purpose // of waiting and inSyscall
-	by  int64   // the goroutine that made it ready; nobody if a socket, a timer or the scheduler did
+	at    int64
+	to    status
+	why   purpose // of waiting and inSyscall
+	stack stackID // with which the goroutine last stopped running
+	by    int64   // the goroutine that made it ready; nobody if a socket, a timer or the scheduler did
 }
 
 const nobody = int64(trace.NoGoroutine)
@@ -58,7 +59,8 @@ type region struct {
 type timeline struct {
 	span    probe.Span
 	steps   map[int64][]step
-	regions []region // in the order of their ends
+	marks   map[int64][]mark // by goroutine
+	regions []region         // in the order of their ends
 	byName  map[string][]region
 	own     map[int64][]region // by goroutine
 	// collecting is the share of the CPUs that the collector has; 1 while the world is stopped.
@@ -104,6 +106,8 @@ func (w weights) integral(from, to int64) float64 {
 type reading struct {
 	*timeline
 	open       map[int64]region // regions that have begun, by goroutine
+	table      *stackTable
+	stacks     map[trace.Stack]stackID
 	purposes   map[trace.Stack]purpose
 	writeWaits map[trace.Stack]bool
 	collectors map[int64]bool // goroutines that collect in the background
@@ -113,16 +117,17 @@ type reading struct {
 	cpus       int
 }
 
-// readTimeline reads the trace of a turn.
-func readTimeline(from io.Reader) (*timeline, error) {
+// readTimeline reads the trace of a turn, and adds its call stacks to a table.
+func readTimeline(from io.Reader, stacks *stackTable) (*timeline, error) {
 	events, err := trace.NewReader(from)
 	if err != nil {
 		return nil, fmt.Errorf("read an execution trace: %w", err)
 	}
 	r := &reading{
 		timeline: &timeline{
-			steps: map[int64][]step{}, byName: map[string][]region{}, own: map[int64][]region{}, assists: map[int64]weights{}, writers: map[int64]int64{}, waitsToWrite: map[int64]bool{},
+			steps: map[int64][]step{}, marks: map[int64][]mark{}, byName: map[string][]region{}, own: map[int64][]region{}, assists: map[int64]weights{}, writers: map[int64]int64{}, waitsToWrite: map[int64]bool{},
 		},
+		table: stacks, stacks: map[trace.Stack]stackID{},
 		open: map[int64]region{}, purposes: map[trace.Stack]purpose{}, writeWaits: map[trace.Stack]bool{}, collectors: map[int64]bool{}, cpus: 1,
 	}
 	for n := 0; ; n++ {
@@ -144,9 +149,12 @@ func (r *reading) add(e *trace.Event) {
 		r.span.BeginNS = at
 	}
 	r.span.EndNS = max(r.span.EndNS, at)
+	own := true // whether the event's call stack is of the goroutine that was running
 	switch e.Kind() {
 	case trace.EventStateTransition:
 		if s := e.StateTransition(); s.Resource.Kind == trace.ResourceGoroutine {
+			from, _ := s.Goroutine()
+			own = from != trace.GoUndetermined
 			r.change(at, &s, int64(e.Goroutine()))
 		}
 	case trace.EventRegionBegin:
@@ -177,6 +185,18 @@ func (r *reading) add(e *trace.Event) {
 			r.setWeights(at)
 		}
 	}
+	if g, stack := int64(e.Goroutine()), r.stackOf(e.Stack()); own && g != nobody && stack != unknownStack {
+		r.marks[g] = append(r.marks[g], mark{at, stack})
+	}
+}
+
+func (r *reading) stackOf(s trace.Stack) stackID {
+	id, known := r.stacks[s]
+	if !known {
+		id = r.table.add(s)
+		r.stacks[s] = id
+	}
+	return id
 }
 
 func (r *reading) changeRange(at int64, e *trace.Event) {
@@ -214,6 +234,9 @@ func (r *reading) change(at int64, s *trace.StateTransition, by int64) {
 		if statusOf(from) == running { // yielded or preempted
 			next.by = g
 		}
+	}
+	if next.stack = r.stackOf(s.Stack); next.stack == unknownStack && len(r.steps[g]) > 0 {
+		next.stack = r.steps[g][len(r.steps[g])-1].stack
 	}
 	r.steps[g] = append(r.steps[g], next)
 	holdsCPU := func(s status) int {

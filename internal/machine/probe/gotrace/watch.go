@@ -87,7 +87,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing)}
 	var on, off []probe.Span
 	var turns []*turn
-	calls := 0
+	stacks, calls := newStackTable(), 0
 	clientTurns, err := readTurns(w.files[probe.Client])
 	if err != nil {
 		return findings, err
@@ -97,7 +97,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		return findings, err
 	}
 	for number := m.BeginNS / cycleNS; number*cycleNS < m.EndNS; number++ {
-		one, err := readTurn(clientTurns[number], serverTurns[number], len(serverTurns) > 0)
+		one, err := readTurn(clientTurns[number], serverTurns[number], len(serverTurns) > 0, stacks)
 		if err != nil {
 			return findings, err
 		}
@@ -113,8 +113,12 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		off = append(off, probe.Span{BeginNS: number*cycleNS + turnNS + settlingNS, EndNS: (number + 1) * cycleNS})
 		calls += len(one.client.regions)
 	}
+	var byStack []places
 	for _, one := range turns {
-		one.divide(m.Span, 1+calls/maxCalls, life)
+		byStack = append(byStack, one.divide(m.Span, 1+calls/maxCalls, life)...)
+	}
+	if len(byStack) > 0 {
+		life.Stacks = stacks.slowAndMedian(life, byStack)
 	}
 	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, on, off)
 	switch {
@@ -131,14 +135,14 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 }
 
 // readTurn reads what both ends traced in a turn. It returns nil if an end that traces itself lacks it.
-func readTurn(client, server *io.SectionReader, traced bool) (both *turn, err error) {
+func readTurn(client, server *io.SectionReader, traced bool, stacks *stackTable) (both *turn, err error) {
 	if client == nil || traced && server == nil {
 		return nil, nil
 	}
 	both = &turn{}
-	both.client, err = readTimeline(client)
+	both.client, err = readTimeline(client, stacks)
 	if err == nil && traced {
-		both.server, err = readTimeline(server)
+		both.server, err = readTimeline(server, stacks)
 	}
 	return both, err
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/trace"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,12 @@ import (
 
 // hold is the time for which handlers hold a lock. No machine makes it shorter.
 const hold = 2 * time.Millisecond
+
+func sleepWithLock(lock *sync.Mutex) {
+	lock.Lock()
+	time.Sleep(hold)
+	lock.Unlock()
+}
 
 // makeCalls makes calls over several connections while stop is open. The handlers of all connections
 // take turns with one lock.
@@ -46,9 +53,7 @@ func makeCalls(t *testing.T, clients int, stop <-chan struct{}) (calls [][2]int6
 					return nil // the client has ended
 				}
 				handled := trace.StartRegion(context.Background(), string(name))
-				lock.Lock()
-				time.Sleep(hold)
-				lock.Unlock()
+				sleepWithLock(&lock)
 				handled.End()
 				if _, err := conn.Write(name); err != nil {
 					return err
@@ -130,6 +135,18 @@ func TestPlantedLock(t *testing.T) {
 	if most := int64(len(life.Calls) + 2*clients*turns); len(life.Calls) < 10 || life.Untold > most || life.TracedNS == nil || len(life.Begins) != len(life.Calls) {
 		t.Fatalf("%d calls, %d with unknown stages, mean %v; want at least 10 calls and %d", len(life.Calls), life.Untold, life.TracedNS, most)
 	}
+	wantCallStacks(t, life, life.Stacks)
+	for i, call := range append(slices.Clip(life.Stacks.Slow), life.Stacks.Median) {
+		asleep := time.Duration(0)
+		for stack, ns := range timesByName(life.Stacks, call) {
+			if strings.HasSuffix(stack, "gotrace.sleepWithLock;time.Sleep") {
+				asleep += time.Duration(ns)
+			}
+		}
+		if asleep < hold {
+			t.Errorf("group %d of calls slept for %v with the lock, want at least %v: %v", i, asleep, hold, timesByName(life.Stacks, call))
+		}
+	}
 	waited := 0
 	for _, stages := range life.Calls {
 		if held := time.Duration(stages[handlerWait] + stages[serverQueue] + stages[serverNoCPU]); held < hold {
@@ -186,7 +203,7 @@ func FuzzTimeline(f *testing.F) {
 	f.Add(one.Bytes())
 	f.Add([]byte("go 1.26 trace\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, bytesOfTrace []byte) {
-		both, err := readTimeline(bytes.NewReader(bytesOfTrace))
+		both, err := readTimeline(bytes.NewReader(bytesOfTrace), newStackTable())
 		if err != nil {
 			return
 		}

@@ -49,13 +49,19 @@ func profileName(p *insight.Profile) string {
 		}
 		return r
 	}
-	return strings.Map(plain, cell) + "." + p.End + "." + p.Kind
+	if p.End != "" {
+		cell += "." + p.End
+	}
+	return strings.Map(plain, cell) + "." + p.Kind
 }
 
 // writePprof writes the format of github.com/google/pprof/proto/profile.proto. The category is a
 // label: go tool pprof -tagfocus category=allocation.
 func writePprof(w io.Writer, p *insight.Profile) error {
-	kind, unit := map[string]string{insight.CPUProfile: "cpu", insight.OffCPUProfile: "waiting", insight.AllocProfile: "alloc_space"}[p.Kind], "nanoseconds"
+	kind, unit := map[string]string{
+		insight.CPUProfile: "cpu", insight.OffCPUProfile: "waiting", insight.AllocProfile: "alloc_space",
+		insight.SlowProfile: "wall", insight.MedianProfile: "wall", // equal, as -diff_base needs
+	}[p.Kind], "nanoseconds"
 	if p.Kind == insight.AllocProfile {
 		unit = "bytes"
 	}

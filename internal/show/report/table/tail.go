@@ -7,9 +7,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/show/report/format"
 )
 
 // leastTailShare is the least share of the difference or of the variance of a stage with a row of its own.
@@ -48,6 +50,11 @@ func writeTail(out *strings.Builder, i *insight.Insight) {
 	}
 	fmt.Fprintf(to, "= a call\t%s\t%s\t%s\t\t\t\t\n", signedTime(t.Median), signedTime(t.Slow), signedTime(t.Slow-t.Median))
 	_ = to.Flush() // a strings.Builder does not fail
+	if len(t.Functions) > 0 {
+		fmt.Fprintf(out, "Functions with the largest excess: %s\n", strings.Join(lists.Map(t.Functions, func(f insight.TailFunction) string {
+			return fmt.Sprintf("%s %s (%s)", format.ShortFunction(f.Function), signedTime(f.Excess), f.Stage)
+		}), ", "))
+	}
 }
 
 // signedTime writes a time in microseconds that may be negative.
