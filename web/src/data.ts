@@ -2,7 +2,7 @@
 // needs. run.ts has its types, which come from the Go code. No figure is computed
 // here; cells are only chosen and put side by side.
 
-import type { Cell, Run } from "./run";
+import type { Cell, Insight, PackedProfile, Profiles, Run } from "./run";
 
 export * from "./run";
 
@@ -19,6 +19,14 @@ export function readRun(): Run {
   const names = new Map(services.flatMap((cell) => [[cell.variant, cell.said], [cell.key, cell.name]]));
   return JSON.parse(text, (_, value) => (typeof value === "string" ? (names.get(value) ?? value) : value)) as Run;
 }
+
+/** What names the cell of an insight or a profile. */
+export function cellOf({ part, variant, workload, request_bytes, response_bytes, clients }: Insight | PackedProfile): string {
+  return JSON.stringify([part, variant, workload, request_bytes, response_bytes, clients]);
+}
+
+/** The profiles of one end of a cell; the others are of slow and of median calls. */
+export const ofEnds = ({ list }: Profiles) => list.filter(({ end }) => end !== "");
 
 /** The different values of a list, numbers ascending, texts as they come. */
 export function distinct<T extends string | number>(values: T[]): T[] {

@@ -4,7 +4,7 @@
 import { render, type ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { goToSection } from "./address";
-import { readRun, type Cell, type Run } from "./data";
+import { ofEnds, readRun, type Cell, type Run } from "./data";
 import { looksOf, type Look } from "./look";
 import { cellMetrics } from "./metrics";
 import { Allocations } from "./sections/allocations";
@@ -63,7 +63,7 @@ function App({ run }: { run: Run }) {
     ["ends", "Both ends", !service && hasEnds(run)],
     ["bytes", "On the wire", hasBytes(run)],
     ["why", "Why", run.insights.length > 0],
-    ["profiles", "Call stacks", run.profiles.list.length > 0],
+    ["profiles", "Call stacks", ofEnds(run.profiles).length > 0],
     ["allocations", "Allocations", run.allocations.length > 0],
     ...effectsOf(run),
     ["machines", "Machines", run.fleet !== undefined],

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -100,6 +101,58 @@ func TestASleepIsTheHandlers(t *testing.T) {
 		// On a machine that others use, calls also wait for a CPU, in other stages.
 		if longer < int64(sleep) || there < int64(sleep) || float64(there) < float64(longer)*2/3 {
 			t.Errorf("%s: calls take %v longer, and %v longer in the handler", stack, time.Duration(longer), time.Duration(there))
+		}
+	}
+}
+
+// TestAStallsFunction finds the function in which every 50th call sleeps in the slow calls of a pass, and not
+// in its median calls.
+func TestAStallsFunction(t *testing.T) {
+	takesSeconds(t)
+	const stall = 40 * time.Millisecond
+	s := oneCell(t, "grpc")
+	p := &s.Parts[0]
+	p.Workload, p.Probes = "echo:stall="+stall.String()+",every=50", []scenario.Probe{record.ProbeLife}
+	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(2 * time.Second)}
+	for _, r := range runAll(t, newLab(t), s) {
+		if r.Probe != record.ProbeLife {
+			continue
+		}
+		if r.Failure != "" || r.Life == nil || r.Life.Stacks == nil {
+			t.Fatalf("%s: no call stacks: %+v", r.Failure, r.Life)
+		}
+		stacks := r.Life.Stacks
+		asleep := func(times []record.StackTime) (ns time.Duration) {
+			for _, one := range times {
+				names := stacks.Names(one.Stack)
+				if names[0] == "handler: wait" && slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "workload.(*Stall).DelayIfDue") }) {
+					ns += time.Duration(one.NS)
+				}
+			}
+			return ns
+		}
+		slow := 0
+		for _, call := range stacks.Slow {
+			if asleep(call) > stall/2 {
+				slow++
+			}
+		}
+		text, err := json.Marshal(stacks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d of %d slow calls of %d stalled; %d bytes of call stacks", slow, len(stacks.Slow), len(r.Life.Calls), len(text))
+		if slow == 0 || asleep(stacks.Median) > 0 {
+			t.Errorf("%d of %d slow calls stalled, and median calls for %v", slow, len(stacks.Slow), asleep(stacks.Median))
+		}
+		for i, call := range record.MostSlowCalls(r.Life.BySpeed()) {
+			sum := int64(0)
+			for _, one := range stacks.Slow[i] {
+				sum += one.NS
+			}
+			if sum != total(r.Life.Calls[call]) {
+				t.Errorf("the call stacks of slow call %d have %d ns, its stages %d ns", i, sum, total(r.Life.Calls[call]))
+			}
 		}
 	}
 }

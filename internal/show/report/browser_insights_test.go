@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis/insight"
@@ -96,10 +97,37 @@ func TestWhyInBrowser(t *testing.T) {
 			tab.wantNear(stage.Name+" of slow calls", parsed(t, figures[i][2]), stage.Slow, 10)
 		}
 		tab.wantNear("the difference", parsed(t, figures[len(of.Stages)][3]), of.Slow-of.Median, 10)
+		tab.want("no flames of tcp, whose call stacks are unknown", tab.texts(".flame h4"), "grpc: a slow call against a median call")
 		tab.choose("A", "none: B alone")
 		tab.want("bars of one", tab.texts(".tail .bar-name"), "grpc: median; grpc: slowest 1 %")
 		tab.choose("Clients", "10")
 		tab.want("without stages", `document.querySelectorAll("#why .tail").length`, "0")
+	})
+
+	t.Run("draws flames of a slow call against a median call", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address, still("light"))}
+		tab.run(chromedp.WaitReady(chromedp.CSS("#why .flame canvas[data-rectangles]")))
+		of := find("grpc", 1).Tail
+		tab.want("what they take", tab.texts(".flame figcaption .note"), fmt.Sprintf("A slow call takes %.0f µs, a median call %.1f µs: means of 12 and 240 calls.", of.Slow, of.Median))
+		tab.want("the stage that grows", tab.texts(".flame .groups li:first-child"), "wake server 56.6 % +114 µs, 20.0×")
+		flames := flameTab(tab)
+		press := func(key string) {
+			tab.run(chromedp.Evaluate[chromedp.Void](`document.querySelector("#why .flames").focus()`), chromedp.KeyEvent(key))
+			flames.await("")
+		}
+		for _, want := range []string{
+			"all · 100.0 % · 212 µs per call · against a median call +114 µs, 2.16×",
+			"wake server · 56.6 % · 120 µs per call · against a median call +114 µs, 20.0×",
+			"example.com/app.call · 56.6 % · 120 µs per call · against a median call +114 µs, 20.0×",
+			"example.com/app.stalled · 53.8 % · 114 µs per call · against a median call +114 µs, new",
+		} {
+			press(kb.ArrowDown)
+			tab.want("downwards", tab.texts(".flame .told"), want)
+		}
+		tab.want("not in the section of call stacks", `[...document.querySelectorAll("#profiles select option, #profiles .choice label")].some(e => /slow|median/i.test(e.textContent))`, "false")
+		tab.screenshotOf("why-flames", "#why .tail-flames")
+		tab.choose("B", "rest")
+		tab.want("and no empty graph without call stacks", `document.querySelectorAll("#why .tail-flames").length`, "0")
 	})
 
 	t.Run("draws what the processes tell without the kernel", func(t *testing.T) {

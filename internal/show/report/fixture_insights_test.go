@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -106,6 +107,44 @@ func (in inside) addLife(r *record.Record) {
 		}
 		r.Life.Calls = append(r.Life.Calls, call)
 	}
+	if in.variant == "grpc" {
+		r.Life.Stacks = fixtureCallStacks(r.Life)
+	}
+}
+
+// fixtureCallStacks has one function per stage. What slow calls wait longer for the server, they wait in
+// a function of their own.
+func fixtureCallStacks(life *record.Life) *record.CallStacks {
+	stacks := &record.CallStacks{Functions: append(slices.Clone(life.Stages), "example.com/app.call", "example.com/app.stalled", "sync.(*Mutex).Lock")}
+	const wakeServer = 2
+	call, stalled := len(life.Stages), len(life.Stages)+1
+	for i := range life.Stages {
+		stacks.Stacks = append(stacks.Stacks, []int{i, call})
+	}
+	stacks.Stacks = append(stacks.Stacks, []int{wakeServer, call, stalled, stalled + 1})
+	bySpeed := life.BySpeed()
+	usual := life.Calls[bySpeed[0]][wakeServer]
+	times := func(calls ...int) (all []record.StackTime) {
+		sums := make([]int64, len(stacks.Stacks))
+		for _, one := range calls {
+			for stage, ns := range life.Calls[one] {
+				sums[stage] += ns
+			}
+			sums[wakeServer] -= life.Calls[one][wakeServer] - usual
+			sums[len(life.Stages)] += life.Calls[one][wakeServer] - usual
+		}
+		for stack, ns := range sums {
+			if ns > 0 {
+				all = append(all, record.StackTime{Stack: stack, NS: ns})
+			}
+		}
+		return all
+	}
+	for _, slow := range record.MostSlowCalls(bySpeed) {
+		stacks.Slow = append(stacks.Slow, times(slow))
+	}
+	stacks.Median = times(record.MedianCalls(bySpeed)...)
+	return stacks
 }
 
 func total(of []int64) (sum int64) {

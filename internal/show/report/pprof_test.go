@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,45 @@ import (
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/report/export"
 )
+
+// TestProfilesOfCalls wants profiles of slow and median calls that another tool can subtract: of one type, and in
+// nanoseconds per call.
+func TestProfilesOfCalls(t *testing.T) {
+	files := map[string]*bytes.Buffer{}
+	if err := export.WriteProfiles(fixtureInsights(t, insides...).Summary, func(name string) (io.WriteCloser, error) {
+		files[name] = &bytes.Buffer{}
+		return closer{files[name]}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var both []*profile.Profile
+	for _, kind := range []string{"slow", "median"} {
+		file := files["matrix-grpc-echo-64B-c1."+kind+".pb.gz"]
+		if file == nil || files["matrix-tcp-echo-64B-c1."+kind+".pb.gz"] != nil {
+			t.Fatalf("%s calls of grpc have no profile, or those of tcp have one: %q", kind, slices.Sorted(maps.Keys(files)))
+		}
+		p, err := profile.Parse(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, p)
+	}
+	both[1].Scale(-1)
+	difference, err := profile.Merge(both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, s := range difference.Sample {
+		if s.Location[0].Line[0].Function.Name != "sync.(*Mutex).Lock" && s.Value[0] != 0 {
+			t.Errorf("%v", s)
+		}
+		sum += s.Value[0]
+	}
+	if sum != 114_000 { // what is planted in slow calls
+		t.Errorf("a slow call takes %d ns longer, want 114,000", sum)
+	}
+}
 
 type closer struct{ *bytes.Buffer }
 

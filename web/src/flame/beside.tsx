@@ -17,7 +17,7 @@ export function Tip({ words, frame, x, y }: { words: Words; frame: number; x: nu
     <div class="tip" style={{ left: `clamp(0px, ${x}px - 8rem, 100% - 16rem)`, top: `${y + 18}px` }}>
       <b>{words.name(frame)}</b>
       <div>{words.sizeOf(frame)}</div>
-      {change && <div>against A {change}</div>}
+      {change && <div>{change}</div>}
       <div>{words.self(frame)}</div>
       {categories && <div>{categories}</div>}
       {!categories && words.package(frame) && <div>package {words.package(frame)}</div>}
@@ -37,14 +37,14 @@ export function GroupSwatch({ group }: { group: number }) {
 }
 
 /** The colours of a comparison. */
-export function Steps() {
+export function Steps({ compared }: { compared: string }) {
   const [small, middle, large] = ratios.map((ratio) => `${ratio}×`);
   const steps: [step: number, name: string][] = [
     [-3, `▼ less than 1/${large}`], [-2, `▼ less than 1/${middle}`], [-1, `▼ less than 1/${small}`], [0, "the same, or not sure"],
     [1, `▲ more than ${small}`], [2, `▲ more than ${middle}`], [3, `▲ more than ${large}, or new`],
   ];
   return (
-    <ul class="legend steps" aria-label="Colours: time per call, B against A">
+    <ul class="legend steps" aria-label={`Colours: time per call, ${compared}`}>
       {steps.map(([step, name]) => (
         <li key={step}><i class={`step step${step < 0 ? "-less" : step > 0 ? "-more" : ""}-${Math.abs(step)}`} aria-hidden="true" /> {name}</li>
       ))}
@@ -53,14 +53,15 @@ export function Steps() {
 }
 
 const goneShown = 10;
+const leastGone = 0.001; // of the whole
 
-/** The largest of what only A has. */
-export function Gone({ tree, words }: { tree: Tree; words: Words }) {
-  const gone = useMemo(() => tree.gone(goneShown), [tree]);
+/** The largest of what only the profile compared with has. */
+export function Gone({ tree, words, label }: { tree: Tree; words: Words; label: string }) {
+  const gone = useMemo(() => tree.gone(goneShown).filter((frame) => tree.before(frame) >= leastGone * tree.total), [tree]);
   if (gone.length === 0) return null;
   return (
     <div class="gone">
-      <p class="note">Functions that only A has:</p>
+      <p class="note">Functions that only {label} has:</p>
       <ul>
         {gone.map((frame) => (
           <li key={frame}>
@@ -76,7 +77,7 @@ export function Gone({ tree, words }: { tree: Tree; words: Words }) {
 const functionsShown = 25;
 
 /** The functions with most by themselves: computed when they are asked for. */
-export function Figures({ stacks, functions, words, total, compare }: { stacks: Stacks; functions: ProfiledFunction[]; words: Words; total: number; compare: boolean }) {
+export function Figures({ stacks, functions, words, total, compare }: { stacks: Stacks; functions: ProfiledFunction[]; words: Words; total: number; compare: string | undefined }) {
   const [open, setOpen] = useState(false);
   const rows = useMemo(() => {
     if (!open) return [];
@@ -93,7 +94,7 @@ export function Figures({ stacks, functions, words, total, compare }: { stacks: 
             <tr>
               <th scope="col" class="number">By itself</th>
               <th scope="col" class="number">A call</th>
-              {compare && <th scope="col" class="number">In A</th>}
+              {compare && <th scope="col" class="number">In {compare}</th>}
               <th scope="col" class="number">With the functions it calls</th>
               <th scope="col">Function</th>
             </tr>

@@ -8,10 +8,13 @@ import { shareOut, shortName, type Groups } from "./groups";
 import { Painter, rowHeight } from "./painter";
 import { compared, holding } from "./stacks";
 import { Tree } from "./tree";
-import { share, Words, type Subject } from "./words";
+import { share, Words, type Labels, type Subject } from "./words";
 
 interface Props {
   title: string;
+  note?: string; // in place of what the profiles' figures come from
+  called?: Labels;
+  heading?: "h3" | "h4";
   of: Subject;
   against: Subject | undefined; // whose widths are not shown
   functions: ProfiledFunction[];
@@ -22,8 +25,11 @@ interface Props {
   light: (group: number | null) => void;
 }
 
+const leastGroup = 0.005; // of the whole, of a group in the legend
+const ab: Labels = { of: "B", against: "A" };
+
 /** Another profile, or the other way to merge it, is another graph: give it another key. */
-export function FlameGraph({ title, of, against, functions, groups, from, found, lit, light }: Props) {
+export function FlameGraph({ title, note, called = ab, heading: Heading = "h3", of, against, functions, groups, from, found, lit, light }: Props) {
   const stacks = useMemo(() => (against ? compared(of.stacks, against.stacks) : of.stacks), [of, against]);
   const layouts = useRef(0);
   const tree = useMemo(() => {
@@ -34,8 +40,7 @@ export function FlameGraph({ title, of, against, functions, groups, from, found,
     return merged;
   }, [stacks, from]);
   const labels = useMemo(() => functions.map(shortName), [functions]);
-  const changes = against && ((frame: number) => changeOf(tree.now(frame), tree.before(frame), of, against));
-  const words = new Words(tree, of, functions, groups, from, changes);
+  const words = new Words(tree, of, against, called, functions, groups, from);
 
   const holder = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -50,7 +55,7 @@ export function FlameGraph({ title, of, against, functions, groups, from, found,
     return () => painter.current!.remove();
   }, []);
   useEffect(() => {
-    painter.current!.show({ tree, labels, whole: words.name(0), groups, lit, found, change: changes ?? null, focused, hovered: hover?.frame ?? null });
+    painter.current!.show({ tree, labels, whole: words.name(0), groups, lit, found, change: (frame) => words.changeOf(frame), focused, hovered: hover?.frame ?? null });
   }, [tree, groups, lit, found, focused, hover?.frame]);
 
   const zoomTo = (frame: number) => {
@@ -104,11 +109,11 @@ export function FlameGraph({ title, of, against, functions, groups, from, found,
   return (
     <figure class="chart flame">
       <figcaption>
-        <h3>{title}</h3>
-        <p class="note">{words.summary(against)}</p>
+        <Heading>{title}</Heading>
+        <p class="note">{note ?? words.summary()}</p>
       </figcaption>
       <ul class="legend groups">
-        {sums.map((sum, group) => ({ sum, group })).filter(({ sum }) => sum.now + sum.before > 0).sort((a, b) => b.sum.now - a.sum.now).map(({ sum, group }) => (
+        {sums.map((sum, group) => ({ sum, group })).filter(({ sum }) => sum.now + sum.before >= leastGroup * tree.total).sort((a, b) => b.sum.now - a.sum.now).map(({ sum, group }) => (
           <li key={group}>
             <button type="button" aria-pressed={lit === group} onClick={() => light(lit === group ? null : group)}>
               {!against && <GroupSwatch group={group} />} {groups.names[group]} <b>{share(sum.now / tree.total)}</b>
@@ -117,7 +122,7 @@ export function FlameGraph({ title, of, against, functions, groups, from, found,
           </li>
         ))}
       </ul>
-      <p class="found" role="status">{matches && `${share(matches.now / tree.total)} of all is in stacks with a match: ${words.value(matches.now)}${against ? `; in A ${words.value(matches.before)}` : ""}.`}</p>
+      <p class="found" role="status">{matches && `${share(matches.now / tree.total)} of all is in stacks with a match: ${words.value(matches.now)}${against ? `; in ${called.against} ${words.value(matches.before)}` : ""}.`}</p>
       <div class="flame-bar">
         <p class="told" aria-live="polite">{words.line(told)}</p>
         <button type="button" disabled={zoomed === 0} onClick={back}>Zoom out</button>
@@ -143,8 +148,8 @@ export function FlameGraph({ title, of, against, functions, groups, from, found,
         </div>
       </div>
       <div class="flame-tip">{hover && <Tip words={words} frame={hover.frame} x={hover.x} y={hover.y - (holder.current?.clientHeight ?? 0)} />}</div>
-      {against && <Gone tree={tree} words={words} />}
-      <Figures stacks={stacks} functions={functions} words={words} total={tree.total} compare={against !== undefined} />
+      {against && <Gone tree={tree} words={words} label={called.against} />}
+      <Figures stacks={stacks} functions={functions} words={words} total={tree.total} compare={against && called.against} />
     </figure>
   );
 }

@@ -13,7 +13,7 @@ export interface Scene {
   groups: Groups;
   lit: number | null; // the group that is looked for
   found: Uint8Array | null; // the functions that are searched for
-  change: ((frame: number) => Change) | null; // in a comparison
+  change: (frame: number) => Change | null; // in a comparison
   focused: number | null;
   hovered: number | null;
 }
@@ -244,7 +244,7 @@ export class Painter {
     const width = wide > 2 ? wide - 1 : wide; // a gap between neighbours
     const height = rowHeight - 1;
     const found = scene.found && of >= 0 && scene.found[of] === 1;
-    const change = scene.change?.(frame);
+    const change = scene.change(frame);
     const faded = (scene.found && !found) || (scene.lit !== null && this.drawLit(frame, x, y, width, height));
     if (scene.found && !found) this.fill(colours.faint, x, y, width, height);
     else if (scene.lit === null && change) this.fill(colours.steps[stepOf(change) + 3]!, x, y, width, height);

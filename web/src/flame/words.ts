@@ -2,7 +2,7 @@
 
 import type { ProfiledFunction } from "../data";
 import { bytes, micros, times } from "../format";
-import type { Change, Sampled } from "./change";
+import { changeOf, type Change, type Sampled } from "./change";
 import { packageOf, type Groups } from "./groups";
 import type { Stacks } from "./stacks";
 import type { Tree } from "./tree";
@@ -14,16 +14,27 @@ export interface Subject extends Sampled {
   stacks: Stacks;
 }
 
+/** What the two profiles of a comparison are called. */
+export interface Labels {
+  of: string;
+  against: string;
+}
+
 /** What is said of frames. */
 export class Words {
   constructor(
     private readonly tree: Tree,
     private readonly of: Subject,
+    private readonly against: Subject | undefined,
+    private readonly labels: Labels,
     private readonly functions: ProfiledFunction[],
     private readonly groups: Groups,
     private readonly from: "outermost" | "innermost",
-    private readonly changes: ((frame: number) => Change) | undefined,
   ) {}
+
+  changeOf(frame: number): Change | null {
+    return this.against ? changeOf(this.tree.now(frame), this.tree.before(frame), this.of, this.against) : null;
+  }
 
   name(frame: number): string {
     const of = this.tree.functions[frame]!;
@@ -51,7 +62,10 @@ export class Words {
     return this.from === "outermost" ? `${text} by itself` : `${text} in stacks that begin here`;
   }
 
-  change(frame: number): string { return this.changes ? this.difference(this.changes(frame)) : ""; }
+  change(frame: number): string {
+    const change = this.changeOf(frame);
+    return change ? `against ${this.labels.against} ${this.difference(change)}` : "";
+  }
 
   /** A difference with its sign, and as a ratio. */
   difference({ now, before, ratio, same, sure }: Change): string {
@@ -62,8 +76,7 @@ export class Words {
   }
 
   line(frame: number): string {
-    const change = this.change(frame);
-    return [this.name(frame), this.sizeOf(frame), change && `against A ${change}`].filter(Boolean).join(" · ");
+    return [this.name(frame), this.sizeOf(frame), this.change(frame)].filter(Boolean).join(" · ");
   }
 
   /** The categories of a frame's stacks, with their shares of it. */
@@ -75,10 +88,11 @@ export class Words {
     return there.length === 1 ? there[0]!.name : there.map(({ name, of }) => `${name} ${share(of)}`).join(", ");
   }
 
-  summary(against: Subject | undefined): string {
+  summary(): string {
+    const against = this.against;
     const estimated = ({ samples }: Sampled) => (samples > 0 ? `${samples.toLocaleString("en")} samples` : "counted");
     if (!against) return `${this.value(this.of.per_call)}, ${this.of.samples > 0 ? "estimated from " : ""}${estimated(this.of)}.`;
-    return `B ${this.value(this.of.per_call)}, ${estimated(this.of)}; A ${this.amount(against.per_call)}, ${estimated(against)}.`;
+    return `${this.labels.of} ${this.value(this.of.per_call)}, ${estimated(this.of)}; ${this.labels.against} ${this.amount(against.per_call)}, ${estimated(against)}.`;
   }
 }
 

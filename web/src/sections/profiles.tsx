@@ -2,7 +2,7 @@
 
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import { Choice } from "../controls";
-import { distinct, type PackedProfile, type Run } from "../data";
+import { cellOf, distinct, ofEnds, type PackedProfile, type Run } from "../data";
 import { Steps } from "../flame/beside";
 import { FlameGraph } from "../flame/graph";
 import { packagesOf, type Groups } from "../flame/groups";
@@ -10,10 +10,12 @@ import { unpack } from "../flame/stacks";
 import type { Subject } from "../flame/words";
 import { sizes } from "../format";
 import { counted } from "../words";
-import { cellOf, type StacksAsked } from "./why";
+import type { StacksAsked } from "./why";
 
-const kindNames: Record<PackedProfile["kind"], string> = { cpu: "CPU time", offcpu: "Waiting", alloc: "Allocated bytes" };
-const kindNotes: Record<PackedProfile["kind"], string> = {
+type Kind = Exclude<PackedProfile["kind"], "slow" | "median">; // those of one end
+
+const kindNames: Record<Kind, string> = { cpu: "CPU time", offcpu: "Waiting", alloc: "Allocated bytes" };
+const kindNotes: Record<Kind, string> = {
   cpu: "Time on a CPU.",
   offcpu: "Time in which threads waited off the CPU.",
   alloc: "Bytes allocated on the heap.",
@@ -30,11 +32,12 @@ export function Profiles({ run: { profiles }, asked }: Props) {
   // The rest of the page is shown first: to merge 100,000 stacks takes a while.
   const [ready, setReady] = useState(false);
   useEffect(() => setReady(true), []);
-  if (profiles.list.length === 0) return null;
+  const list = useMemo(() => ofEnds(profiles), [profiles]);
+  if (list.length === 0) return null;
   return (
     <section id="profiles">
-      <h2>{titleOf(profiles.list)}</h2>
-      {ready && <Graphs profiles={profiles} asked={asked} />}
+      <h2>{titleOf(list)}</h2>
+      {ready && <Graphs profiles={{ ...profiles, list }} asked={asked} />}
     </section>
   );
 }
@@ -43,7 +46,7 @@ function Graphs({ profiles: { list, functions, categories }, asked }: { profiles
   const cells = useMemo(() => cellsOf(list), [list]);
   const subjects = useMemo(() => new Map<PackedProfile, Subject>(), [list]);
   const [wantedCell, setCell] = useState(0);
-  const [wantedKind, setKind] = useState(list[0]!.kind);
+  const [wantedKind, setKind] = useState(list[0]!.kind as Kind);
   const [wantedOther, setOther] = useState<number | null>(null);
   const [from, setFrom] = useState<keyof typeof starts>("outermost");
   const [by, setBy] = useState<Groups["by"]>("category");
@@ -61,7 +64,7 @@ function Graphs({ profiles: { list, functions, categories }, asked }: { profiles
   const part = cells[wantedCell]!.part;
   const inPart = cells.filter((cell) => cell.part === part);
   const cell = cells[wantedCell]!;
-  const kinds = distinct(cell.profiles.map(({ kind }) => kind));
+  const kinds = distinct(cell.profiles.map(({ kind }) => kind as Kind));
   const kind = kinds.includes(wantedKind) ? wantedKind : kinds[0]!;
   const profileOf = (of: CellProfiles | undefined, end: string) => of?.profiles.find((profile) => profile.end === end && profile.kind === kind);
   const others = cells.filter((other) => other !== cell && ends.some((end) => profileOf(other, end) && profileOf(cell, end)));
@@ -115,7 +118,7 @@ function Graphs({ profiles: { list, functions, categories }, asked }: { profiles
         </div>
       </div>
       {other && <p class="note">Widths are from B, {other.name}; colours show how much more or less time a call takes in B than in A, {cell.name}.</p>}
-      {other && <Steps />}
+      {other && <Steps compared="B against A" />}
       <div class="both-ends">
         {shown.map(({ end, of, against }) => (
           <FlameGraph key={[end, kind, from, cell.key, other?.key].join()} title={`${end === "client" ? "Client" : "Server"}: ${kindNames[kind]}${against ? " of B against A" : ` of ${of.cell}`}`}

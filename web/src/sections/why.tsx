@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Choice } from "../controls";
-import { distinct, type Insight, type PackedProfile, type Run } from "../data";
+import { cellOf, distinct, ofEnds, type Insight, type PackedProfile, type Run } from "../data";
 import { plain, sizes } from "../format";
 import { LifeChart } from "../why/life";
 import { PairTables } from "../why/pair";
@@ -14,11 +14,6 @@ import { counted } from "../words";
 export interface StacksAsked {
   a: string;
   b: string | null;
-}
-
-/** What names the cell of an insight or a profile. */
-export function cellOf({ part, variant, workload, request_bytes, response_bytes, clients }: Insight | PackedProfile): string {
-  return JSON.stringify([part, variant, workload, request_bytes, response_bytes, clients]);
 }
 
 interface Props {
@@ -87,8 +82,8 @@ export function Why({ run, showStacks }: Props) {
         <Choice label="B" options={choicesOfB} chosen={b} choose={(next) => setWanted({ ...wanted, b: next, a: next === a ? b : wanted.a })} />
       </div>
       <ul class="advice">{pair.words.map((text) => <li key={text}>{text}</li>)}</ul>
-      <TailChart insights={against ? [of, against] : [of]} />
-      <StackLinks profiles={run.profiles.list} of={of} against={against} showStacks={showStacks} />
+      <TailChart insights={against ? [of, against] : [of]} profiles={run.profiles} />
+      <StackLinks profiles={ofEnds(run.profiles)} of={of} against={against} showStacks={showStacks} />
       <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference comes first. "}
         {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
       {!of.life && traced.length > 0 && <p class="note">Call stages were traced with {traced.map(plain).join(" and ")} {traced.at(-1) === 1 ? "client" : "clients"} only.</p>}

@@ -1,6 +1,12 @@
 // The slow calls of the compared cells beside their median calls, stage by stage.
 
-import type { Insight, Tail } from "../data";
+import { useMemo, useState } from "preact/hooks";
+import { cellOf, type Insight, type PackedProfile, type Profiles, type Tail } from "../data";
+import { Steps } from "../flame/beside";
+import { FlameGraph } from "../flame/graph";
+import type { Groups } from "../flame/groups";
+import { unpack } from "../flame/stacks";
+import type { Subject } from "../flame/words";
 import { micros, plain } from "../format";
 import { Lanes, Legend, Swatch, type Bar } from "./lanes";
 import { microsOf, more } from "./numbers";
@@ -8,34 +14,71 @@ import { microsOf, more } from "./numbers";
 const leastShare = 0.05; // of the difference, of a stage that the list names
 const percent = (share: number) => `${Math.round(100 * share)} %`.replace("-", "−");
 
-export function TailChart({ insights }: { insights: Insight[] }) {
+export function TailChart({ insights, profiles }: { insights: Insight[]; profiles: Profiles }) {
   const known = insights.flatMap(({ variant, tail }) => (tail && !tail.refused ? [{ variant, tail }] : []));
+  const flames = insights.flatMap((insight) => {
+    const ofKind = (kind: PackedProfile["kind"]) => profiles.list.find((profile) => profile.kind === kind && cellOf(profile) === cellOf(insight));
+    const [slow, median] = [ofKind("slow"), ofKind("median")];
+    return insight.tail && !insight.tail.refused && slow && median ? [{ variant: insight.variant, tail: insight.tail, slow, median }] : [];
+  });
   const refused = insights.flatMap(({ variant, tail }) => (tail?.refused ? [`${variant}: ${tail.refused}.`] : []));
   if (known.length === 0) return refused.length === 0 ? null : <p class="note">The slow calls are not explained. {refused.join(" ")}</p>;
   const bars = known.flatMap(({ variant, tail }) => barsOf(variant, tail));
   return (
-    <figure class="chart tail">
-      <figcaption>
-        <h4>Slow calls beside median calls</h4>
-        <p class="note">Median calls are those between P40 and P60 of the same trials. Labels are shares of the difference. {refused.join(" ")}</p>
-      </figcaption>
-      <Legend bars={bars} />
-      <Lanes bars={bars} />
-      {known.map(({ variant, tail }) => (
-        <div class="tail-shares" key={variant}>
-          <p class="note">{variant}: where the {micros(tail.slow_us - tail.median_us)} between a slow call and a median call are spent</p>
-          <ul class="legend">
-            {tail.stages.filter(({ share_of_excess }) => share_of_excess >= leastShare).toSorted((a, b) => b.share_of_excess - a.share_of_excess).map((stage) => (
-              <li key={stage.name}><Swatch kind={stage.kind} /> {stage.name} <b>{percent(stage.share_of_excess)}</b></li>
-            ))}
-          </ul>
+    <>
+      <figure class="chart tail">
+        <figcaption>
+          <h4>Slow calls beside median calls</h4>
+          <p class="note">Median calls are those between P40 and P60 of the same trials. Labels are shares of the difference. {refused.join(" ")}</p>
+        </figcaption>
+        <Legend bars={bars} />
+        <Lanes bars={bars} />
+        {known.map(({ variant, tail }) => (
+          <div class="tail-shares" key={variant}>
+            <p class="note">{variant}: where the {micros(tail.slow_us - tail.median_us)} between a slow call and a median call are spent</p>
+            <ul class="legend">
+              {tail.stages.filter(({ share_of_excess }) => share_of_excess >= leastShare).toSorted((a, b) => b.share_of_excess - a.share_of_excess).map((stage) => (
+                <li key={stage.name}><Swatch kind={stage.kind} /> {stage.name} <b>{percent(stage.share_of_excess)}</b></li>
+              ))}
+            </ul>
+          </div>
+        ))}
+        <details>
+          <summary>Figures of this chart</summary>
+          <div class="tables">{known.map((one) => <TailTable key={one.variant} {...one} />)}</div>
+        </details>
+      </figure>
+      {flames.length > 0 && (
+        <div class="tail-flames">
+          <p class="note">The time of a slow call by what its goroutines did, waits included; orange grows against a median call. The row below “all” has the stages, and below them are Go’s call stacks. The time in which a goroutine runs counts for the stack of what it does next.</p>
+          <Steps compared="a slow call against a median call" />
+          <div class="both-ends">{flames.map((one) => <TailFlames key={cellOf(one.slow)} {...one} profiles={profiles} />)}</div>
         </div>
-      ))}
-      <details>
-        <summary>Figures of this chart</summary>
-        <div class="tables">{known.map((one) => <TailTable key={one.variant} {...one} />)}</div>
-      </details>
-    </figure>
+      )}
+    </>
+  );
+}
+
+const called = { of: "a slow call", against: "a median call" };
+
+interface FlamesProps {
+  variant: string;
+  tail: Tail;
+  slow: PackedProfile;
+  median: PackedProfile;
+  profiles: Profiles;
+}
+
+/** What the goroutines of a slow call did, against those of a median call. */
+function TailFlames({ variant, tail, slow, median, profiles: { functions, categories } }: FlamesProps) {
+  const [lit, setLit] = useState<number | null>(null);
+  const subject = (of: PackedProfile, cell: string): Subject => ({ cell, unit: of.unit, samples: of.samples, per_call: of.per_call, stacks: unpack(of) });
+  const [of, against] = useMemo(() => [subject(slow, "slow"), subject(median, "median")], [slow, median]);
+  const groups = useMemo<Groups>(() => ({ by: "category", names: categories }), [categories]);
+  return (
+    <FlameGraph heading="h4" title={`${variant}: a slow call against a median call`} of={of!} against={against} called={called}
+      note={`A slow call takes ${micros(tail.slow_us)}, a median call ${micros(tail.median_us)}: means of ${plain(tail.slow_calls)} and ${plain(tail.median_calls)} calls.`}
+      functions={functions} groups={groups} from="outermost" found={null} lit={lit} light={setLit} />
   );
 }
 

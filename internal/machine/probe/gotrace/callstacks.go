@@ -98,7 +98,7 @@ func (t *timeline) parts(g, from, until int64) iter.Seq[part] {
 		for from < until {
 			end := int64(math.MaxInt64)
 			if next < len(steps) {
-				end = steps[next].at
+				end = max(from, steps[next].at)
 			}
 			one := part{now, from, min(until, end)}
 			if m, found := t.markAfter(g, from); found && now.to == running && m.at <= end {
@@ -119,7 +119,7 @@ func (t *timeline) parts(g, from, until int64) iter.Seq[part] {
 func (t *timeline) markAfter(g, at int64) (m mark, found bool) {
 	marks := t.marks[g]
 	i, _ := slices.BinarySearchFunc(marks, at+1, func(m mark, at int64) int { return cmp.Compare(m.at, at) })
-	if i == len(marks) {
+	if i == len(marks) || marks[i].at <= at { // CPU samples may be out of order
 		return mark{}, false
 	}
 	return marks[i], true

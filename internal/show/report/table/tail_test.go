@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,10 @@ func TestTailTable(t *testing.T) {
 		}
 		life.Calls = append(life.Calls, call)
 	}
+	life.Stacks = &record.CallStacks{
+		Functions: []string{"handler", "example.com/shop/orders.(*Server).Place", "sync.(*Mutex).Lock"}, Stacks: [][]int{{0, 1}, {0, 1, 2}},
+		Slow: slices.Repeat([][]record.StackTime{{{Stack: 0, NS: 58_000}, {Stack: 1, NS: 1_000_000}}}, 10), Median: []record.StackTime{{Stack: 0, NS: 200 * 63_000}},
+	}
 	pass := &record.Record{Probe: record.ProbeLife, Cell: record.Cell{Part: "p", Variant: "tcp", Place: record.Place{Workload: "echo", Clients: 50}}, Life: life}
 	i := &insight.FindInsights(nil, nil, []*record.Record{pass}, insight.BuiltInCategories())[0]
 	var out strings.Builder
@@ -30,7 +35,7 @@ func TestTailTable(t *testing.T) {
 		"client: encode 20 µs 15 µs −5 µs −1 % (−1 to −1) −1 %",
 		"handler 40 µs 1.04 ms 1 ms 101 % (101 to 101) 101 %",
 		"2 others 3 µs 3 µs 0 µs",
-		"= a call 63 µs 1.06 ms 995 µs",
+		"= a call 63 µs 1.06 ms 995 µs Functions with the largest excess: orders.(*Server).Place 995 µs (handler)",
 	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("the table lacks %q:\n%s", want, out.String())
