@@ -405,8 +405,6 @@ func (f *finder) factsBehind(c *Cause) string {
 	switch c.Kind {
 	case ByHandler, ByEncoding, ByCopying, ByAllocation:
 		return ownFunction(more, c.Kind)
-	case ByHandlerWait:
-		return waitingCall(more, less, math.Abs(c.Time))
 	case ByRunQueue, BySharedCPU:
 		return strings.TrimPrefix(countQueue(more, less), soText)
 	case ByPackets:
@@ -414,7 +412,7 @@ func (f *finder) factsBehind(c *Cause) string {
 			return strings.TrimPrefix(countPackets(more, less), soText)
 		}
 	case ByLock, ByHandlerWait:
-		return describeWait(more, c.Kind)
+		return cmp.Or(describeWait(more, c.Kind), waitingCall(more, less, math.Abs(c.Time)))
 	case ByNeighbour:
 		return fmt.Sprintf("other programs used %s CPUs", units.Number(valueOf(more.Facts.Others)))
 	case ByHandshake:
@@ -424,19 +422,6 @@ func (f *finder) factsBehind(c *Cause) string {
 			if s.Key == "delay" {
 				return change{key: "delay"}.clause(more, less, s.Value, "")
 			}
-		}
-	}
-	return ""
-}
-
-// ownFunction names the function of a user's service behind a kind of CPU time.
-func ownFunction(of *Insight, kind CauseKind) string {
-	if of.Server.CPU == nil || of.Cell().Stack != record.ServiceStack {
-		return ""
-	}
-	for _, c := range of.Server.CPU.Categories { // the largest first
-		if kindOfCategory(c.Name, ServerEnd) == kind && c.Function != "" {
-			return fmt.Sprintf("%s takes %s", c.Function, units.Time(c.PerCall*1e3))
 		}
 	}
 	return ""

@@ -161,6 +161,19 @@ func standardError(f *matrix.Figure, trials int) float64 {
 	return (f.Interval.High - f.Interval.Low) / 2 / stats.NewStudent(float64(trials-1)).Quantile((1+f.Interval.Confidence)/2)
 }
 
+// ownFunction names the function of a user's service behind a kind of CPU time.
+func ownFunction(of *Insight, kind CauseKind) string {
+	if of.Server.CPU == nil || of.Cell().Stack != record.ServiceStack {
+		return ""
+	}
+	for _, c := range of.Server.CPU.Categories { // the largest first
+		if kindOfCategory(c.Name, ServerEnd) == kind && c.Function != "" {
+			return fmt.Sprintf("%s takes %s", c.Function, units.Time(c.PerCall*1e3))
+		}
+	}
+	return ""
+}
+
 // idleCalls are the system calls in which a thread also waits if it has nothing to do.
 var idleCalls = []string{
 	"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "futex", "nanosleep", "accept", "accept4", "read",
