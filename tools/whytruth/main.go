@@ -1,22 +1,29 @@
 // Whytruth plants causes and counts how often wirelab explain names them:
 //
 //	whytruth -wirelab bin/wirelab -planted tools/whytruth/planted.yaml -runs 1
+//	whytruth -wirelab bin/wirelab -planted tools/whytruth/blind.yaml -draw 10 -seed 1
 //
-// The planted causes are in a file of their own. It prints one line per run with the first cause of the
-// explanation, and the counts: right, wrong, and unknown if the explanation names no cause.
+// The planted causes are in files of their own. It prints for each run the first cause of the explanation and its
+// first sentence, and the counts: right, wrong, and unknown if the explanation names no cause. With -draw, it draws
+// some of the causes by lot. With -effects, it explains nothing, and prints the measured means.
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -27,27 +34,42 @@ func main() {
 	flag.StringVar(&t.file, "planted", "tools/whytruth/planted.yaml", "the `file` with the planted causes")
 	flag.IntVar(&t.runs, "runs", 1, "number of `runs` of each cause")
 	flag.StringVar(&t.only, "only", "", "plant only the causes whose `name` contains this")
-	flag.StringVar(&t.window, "window", "500ms", "length of each `window`")
+	flag.StringVar(&t.window, "window", "500ms", "length of each `window` of wirelab's own cells")
+	flag.StringVar(&t.probes, "probes", "life,cpu,syscalls", "the `probes`")
+	flag.IntVar(&t.draw, "draw", 0, "plant this `number` of causes, drawn by lot (default: all)")
+	flag.Uint64Var(&t.seed, "seed", 1, "the `seed` of the lot")
+	flag.BoolVar(&t.effects, "effects", false, "print the measured means, and no explanation")
 	flag.StringVar(&t.keep, "keep", "", "keep the runs in this `folder`; runs that are already there are only explained")
 	flag.Parse()
-	if err := t.measure(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := t.measure(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "whytruth:", err)
 		os.Exit(1)
 	}
 }
 
 type truth struct {
-	wirelab, file, only, window, keep string
+	wirelab, file, only, window, probes, keep string
 
-	runs int
+	runs, draw int
+	seed       uint64
+	effects    bool
+	folder     string // of the runs
 }
 
-// A plantedCause has one or two cells, as keys of a part of a scenario. The cell b has the cause.
+// A plantedCause has one or two cells, as keys of a part of a scenario, or a service. The cell b, or the second
+// version of the service, has the cause.
 type plantedCause struct {
 	Name       string
+	Fault      string // what is wrong, for a reader
 	Both, A, B map[string]any
 	CPUs       string // the CPUs of all processes; empty means that wirelab chooses
-	Right      []string
+	Service    *service
+	Right      []string // kinds of causes: one of them must be the first
+	Says       []string // words: the first sentence must have one of them
+	Equal      bool     // the words say that no difference is proven
 }
 
 // An explanation is the part of wirelab explain's JSON that is judged.
@@ -56,47 +78,106 @@ type explanation struct {
 		Kind string
 		End  string
 	}
+	Measured *struct {
+		A       float64 `json:"a_us"`
+		B       float64 `json:"b_us"`
+		Verdict string
+	}
 	Words []string
 }
 
-func (t *truth) measure() error {
-	text, err := os.ReadFile(t.file)
+// sentence is the first sentence.
+func (e *explanation) sentence() string { return strings.Join(e.Words[:min(1, len(e.Words))], "") }
+
+func (t *truth) measure(ctx context.Context) error {
+	all, err := t.read()
 	if err != nil {
 		return err
 	}
-	var all []plantedCause
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		return fmt.Errorf("%s: %w", t.file, err)
-	}
-	folder := t.keep
-	if folder == "" {
-		if folder, err = os.MkdirTemp("", "whytruth-"); err != nil {
+	if t.folder = t.keep; t.folder == "" {
+		// Beside the program, since temporary files may be in memory, where nothing waits for a disk.
+		if t.folder, err = os.MkdirTemp(filepath.Dir(t.wirelab), "whytruth-"); err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(folder) }()
+		defer func() { _ = os.RemoveAll(t.folder) }()
+	}
+	if t.folder, err = filepath.Abs(t.folder); err != nil {
+		return err
 	}
 	scores := map[string]int{}
-	for _, planted := range all {
-		if !strings.Contains(planted.Name, t.only) {
-			continue
-		}
+	for _, planted := range t.lot(all) {
 		for run := range t.runs {
-			at := filepath.Join(folder, fmt.Sprintf("%s-%d", strings.ReplaceAll(planted.Name, " ", "-"), run+1))
-			e, err := t.run(&planted, at)
-			if err != nil {
+			at := filepath.Join(t.folder, fmt.Sprintf("%s-%d", strings.ReplaceAll(planted.Name, " ", "-"), run+1))
+			e, err := t.run(ctx, &planted, at)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
 				fmt.Fprintf(os.Stdout, "failed   %s: %v\n", planted.Name, err)
 				scores["failed"]++
-				continue
+			case t.effects:
+				fmt.Fprintf(os.Stdout, "%s: %s\n", planted.Name, e.effect())
+			default:
+				score := planted.score(e)
+				scores[score]++
+				fmt.Fprintf(os.Stdout, "%-8s %s: %s, want %s\n         %s\n", score, planted.Name, e.first(), strings.Join(append(planted.Right, planted.Says...), " or "), e.sentence())
 			}
-			score := e.score(planted.Right)
-			scores[score]++
-			fmt.Fprintf(os.Stdout, "%-8s %s: %s, want %s\n         %s\n", score, planted.Name, e.first(), strings.Join(planted.Right, " or "), strings.Join(e.Words[:min(1, len(e.Words))], ""))
 		}
 	}
 	for _, score := range slices.Sorted(maps.Keys(scores)) {
 		fmt.Fprintf(os.Stdout, "%d %s\n", scores[score], score)
 	}
 	return nil
+}
+
+// read reads the list of planted causes.
+func (t *truth) read() (all []plantedCause, err error) {
+	text, err := os.ReadFile(t.file)
+	if err != nil {
+		return nil, err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&all); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.file, err)
+	}
+	names := map[string]bool{}
+	for _, planted := range all {
+		service := planted.Service
+		switch {
+		case planted.Name == "" || names[planted.Name]:
+			return nil, fmt.Errorf("%s: the name %q is empty, or there twice: give each planted cause a name of its own", t.file, planted.Name)
+		case (planted.Right == nil) == (planted.Says == nil):
+			return nil, fmt.Errorf("%s: %s needs either right, with kinds of causes, or says, with words", t.file, planted.Name)
+		case (service == nil) == (planted.B == nil):
+			return nil, fmt.Errorf("%s: %s needs either the cell b, or a service", t.file, planted.Name)
+		case service != nil && !slices.Contains([]string{"", neighbour, "backend"}, service.Beside):
+			return nil, fmt.Errorf("%s: %s has %q beside its service, want backend or %s", t.file, planted.Name, service.Beside, neighbour)
+		case service != nil && programs[service.Program] == "":
+			return nil, fmt.Errorf("%s: %s has a service in %q, want one of %s", t.file, planted.Name, service.Program, strings.Join(slices.Sorted(maps.Keys(programs)), ", "))
+		}
+		names[planted.Name] = true
+	}
+	return all, nil
+}
+
+// lot returns the causes to plant: those that -only names and this machine can run, or some of these by lot.
+func (t *truth) lot(all []plantedCause) (drawn []plantedCause) {
+	for _, planted := range all {
+		if !strings.Contains(planted.Name, t.only) {
+			continue
+		}
+		if missing := planted.missing(); missing != "" {
+			fmt.Fprintf(os.Stdout, "left out %s: %s\n", planted.Name, missing)
+			continue
+		}
+		drawn = append(drawn, planted)
+	}
+	if t.draw == 0 {
+		return drawn
+	}
+	rand.New(rand.NewPCG(t.seed, 0)).Shuffle(len(drawn), func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
+	return drawn[:min(t.draw, len(drawn))]
 }
 
 const noCause = "none"
@@ -108,23 +189,52 @@ func (e *explanation) first() string {
 	return strings.TrimSpace(e.Causes[0].End + " " + e.Causes[0].Kind)
 }
 
-// score compares the first cause with the right ones.
-func (e *explanation) score(right []string) string {
+// effect says how far the measured means of the cells differ.
+func (e *explanation) effect() string {
+	if e.Measured == nil {
+		return "no measured means"
+	}
+	return fmt.Sprintf("%.4g to %.4g ms, %.3g×, %s", e.Measured.A/1e3, e.Measured.B/1e3, e.Measured.B/e.Measured.A, e.Measured.Verdict)
+}
+
+// score judges the first sentence by words, or the first cause by its kind.
+func (p *plantedCause) score(e *explanation) string {
+	if p.Says != nil {
+		return p.judge(e.sentence(), len(e.Causes) > 0)
+	}
 	kind := noCause
 	if len(e.Causes) > 0 {
 		kind = e.Causes[0].Kind
 	}
 	switch {
-	case slices.Contains(right, kind):
-		return "right"
+	case slices.Contains(p.Right, kind):
+		return right
 	case kind == noCause:
-		return "unknown"
+		return unknown
 	}
-	return "wrong"
+	return wrong
 }
 
-// run measures the cells of a planted cause, unless the folder has them already, and explains them.
-func (t *truth) run(planted *plantedCause, at string) (*explanation, error) {
+// run measures a planted cause, unless the folder has its runs already, and explains them.
+func (t *truth) run(ctx context.Context, planted *plantedCause, at string) (*explanation, error) {
+	measure := t.runCells
+	if planted.Service != nil {
+		measure = t.runService
+	}
+	explain, err := measure(ctx, planted, at)
+	if err != nil {
+		return nil, err
+	}
+	found, err := output(ctx, append([]string{t.wirelab, "explain", "--json"}, explain...))
+	if err != nil {
+		return nil, err
+	}
+	e := &explanation{}
+	return e, json.Unmarshal(found, e)
+}
+
+// runCells measures the cells of a planted cause, and returns the arguments that explain them.
+func (t *truth) runCells(ctx context.Context, planted *plantedCause, at string) ([]string, error) {
 	results := filepath.Join(at, "results")
 	if _, err := os.Stat(filepath.Join(results, "manifest.json")); err != nil {
 		if err := os.MkdirAll(at, 0o750); err != nil {
@@ -142,26 +252,21 @@ func (t *truth) run(planted *plantedCause, at string) (*explanation, error) {
 		if planted.CPUs != "" {
 			command = append([]string{"taskset", "-c", planted.CPUs}, command...)
 		}
-		if _, err := output(command); err != nil {
+		if _, err := output(ctx, command); err != nil {
 			return nil, err
 		}
 	}
-	cells, err := t.measuredCells(results)
+	cells, err := t.measuredCells(ctx, results)
 	if err != nil {
 		return nil, err
 	}
-	found, err := output([]string{t.wirelab, "explain", results, "--json", "--cells", strings.Join(cells, ",")})
-	if err != nil {
-		return nil, err
-	}
-	e := &explanation{}
-	return e, json.Unmarshal(found, e)
+	return []string{results, "--cells", strings.Join(cells, ",")}, nil
 }
 
 // output runs a command and returns its output. wirelab ends with cannotTell if trials are invalid.
-func output(command []string) ([]byte, error) {
+func output(ctx context.Context, command []string) ([]byte, error) {
 	const cannotTell = 4
-	found, err := exec.Command(command[0], command[1:]...).Output() //nolint:gosec // the program under test
+	found, err := exec.CommandContext(ctx, command[0], command[1:]...).Output() //nolint:gosec // the program under test
 	if failed, is := errors.AsType[*exec.ExitError](err); is && failed.ExitCode() != cannotTell {
 		return nil, fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, failed.Stderr)
 	} else if err != nil && !is {
@@ -171,8 +276,8 @@ func output(command []string) ([]byte, error) {
 }
 
 // measuredCells returns the names of a run's cells, in the order of the scenario.
-func (t *truth) measuredCells(results string) (names []string, err error) {
-	found, err := output([]string{t.wirelab, "export", results, "--format", "json"})
+func (t *truth) measuredCells(ctx context.Context, results string) (names []string, err error) {
+	found, err := output(ctx, []string{t.wirelab, "export", results, "--format", "json"})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +341,7 @@ func (t *truth) scenario(planted *plantedCause) map[string]any {
 		"version": 1, "name": "planted", "seed": 1, "parts": parts,
 		"defaults": map[string]any{
 			"load":    map[string]any{"model": "closed", "duration": t.window},
-			"repeats": 3, "probes": []string{"life", "syscalls", "cpu"},
+			"repeats": 3, "probes": strings.Split(t.probes, ","),
 		},
 	}
 }

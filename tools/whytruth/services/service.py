@@ -1,0 +1,59 @@
+"""Service is a small web service with planted faults: service.py ADDRESS JOB FAULT, where FAULT is 0 or 1."""
+import http.server
+import sqlite3
+import sys
+import threading
+import time
+
+address, job, fault = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
+host, port = address.split(":")
+own = threading.local()
+
+
+def save():
+    """Add a row to a database, whose commits are synced to the disk or not."""
+    if not hasattr(own, "database"):
+        own.database = sqlite3.connect(f"orders-{port}.db", isolation_level=None, timeout=30)
+        own.database.execute("PRAGMA journal_mode=WAL")
+        own.database.execute("PRAGMA synchronous=" + ("FULL" if fault else "OFF"))
+        own.database.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)")
+    own.database.execute("INSERT INTO orders (item) VALUES ('an item')")
+    return b"saved\n"
+
+
+def single():
+    """Wait for a data source."""
+    time.sleep(0.003)
+    return b"found\n"
+
+
+def unused():
+    """Compute a little; with the fault only another path is slow."""
+    return b"%d\n" % sum(range(1000))
+
+
+jobs = {"save": save, "single": single, "unused": unused}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    # A server with one thread must not wait for a kept connection's next request.
+    protocol_version = "HTTP/1.0" if job == "single" else "HTTP/1.1"
+    wbufsize = -1  # one write per answer
+
+    def do_GET(self):
+        if fault and self.path == "/export":
+            time.sleep(0.5)
+        text = jobs[job]()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+one_thread = job == "single" and fault
+kind = http.server.HTTPServer if one_thread else http.server.ThreadingHTTPServer
+kind.request_queue_size = 128
+kind((host, int(port)), Handler).serve_forever()
