@@ -29,8 +29,16 @@ var (
 // JSON output.
 func (p *plantedCause) judge(sentence string, namesCause bool) string {
 	where := sentence
+	for _, cell := range []map[string]any{p.Both, p.A, p.B} {
+		for _, key := range []string{"stack", "workload"} {
+			// If too few trials are valid, the sentence has no measured difference.
+			if name, is := cell[key].(string); is && strings.Contains(name, ":") {
+				where = strings.ReplaceAll(where, name, "")
+			}
+		}
+	}
 	if !p.Equal { // the words for no difference come before the difference
-		where = settings.ReplaceAllString(measuredDifference.ReplaceAllString(sentence, ""), "")
+		where = settings.ReplaceAllString(measuredDifference.ReplaceAllString(where, ""), "")
 	}
 	switch {
 	case hasAny(where, p.Says):

@@ -235,7 +235,7 @@ func (t *truth) runService(ctx context.Context, planted *plantedCause, at string
 		running = append(running, p)
 		return p.address
 	}
-	flags := append([]string{"--repeat", "3", "-z", "1s", "--warm-up", "1s", "--probe", t.probes}, s.Load...)
+	flags := append([]string{"-z", "1s", "--warm-up", "1s", "--probe", t.probes}, s.Load...)
 	load := func(target string, more ...string) {
 		if failed == nil {
 			_, failed = output(ctx, slices.Concat([]string{t.wirelab, "load", "http://" + target + "/"}, more, flags))
@@ -253,12 +253,12 @@ func (t *truth) runService(ctx context.Context, planted *plantedCause, at string
 	}
 	a := start(s, backend, false)
 	if s.Apart {
-		load(a, "-o", runs[0])
+		load(a, "--repeat", "3", "-o", runs[0])
 		start(computes, "", false)
-		load(a, "-o", runs[1])
+		load(a, "--repeat", "3", "-o", runs[1])
 	} else {
 		b := start(s, backend, true)
-		load(a, "--against", "http://"+b+"/", "-o", runs[0])
+		load(a, "--against", "http://"+b+"/", "--budget", "25s", "-o", runs[0])
 	}
 	return runs, failed
 }

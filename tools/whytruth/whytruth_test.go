@@ -2,6 +2,8 @@ package main
 
 import (
 	"math"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ func TestJudge(t *testing.T) {
 	const differ = "A call over grpc:gogc=10 takes 5 ms longer than over grpc at 64 KiB with 16 clients (+47 %): "
 	heap := plantedCause{Says: []string{"collector", "GC", "gogc"}}
 	lock := plantedCause{Says: []string{"lock"}}
+	codec := plantedCause{B: map[string]any{"stack": "h1:codec=json"}, Says: []string{"JSON"}}
 	equal := plantedCause{Says: []string{"not prove"}, Equal: true}
 	for _, test := range []struct {
 		name, sentence string
@@ -32,6 +35,8 @@ func TestJudge(t *testing.T) {
 		{"an admission", differ + "the cause is not known: most of it is waiting.", heap, true, unknown},
 		{"not proven", "The measured trials do not prove that calls over grpc:gogc=10 and over grpc differ (−6.8 % to +19 %).", heap, false, unknown},
 		{"not proven, and the cause", "The measured trials do not prove that calls over grpc:gogc=10 and over grpc differ (−6.8 % to +19 %). The probes point to 6 µs more in the collector.", heap, true, right},
+		{"too few trials, and the name alone", "Too few trials are valid. The probes point to 6 µs more for h1:codec=json, in encryption.", codec, true, unknown},
+		{"too few trials, and the cause", "Too few trials are valid. The probes point to 6 µs more for h1:codec=json, in writing JSON.", codec, true, right},
 		{"no difference", "The measured trials do not prove that calls over tcp and over tcp:buffers=fresh differ (−1 % to +2 %).", equal, false, right},
 		{"a cause of no difference", differ + "4 ms of it is encryption.", equal, true, wrong},
 	} {
@@ -111,6 +116,44 @@ func TestListsAreRead(t *testing.T) {
 		all, err := (&truth{file: file}).read()
 		if err != nil || len(all) < at {
 			t.Errorf("%s has %d causes, want %d or more: %v", file, len(all), at, err)
+		}
+	}
+}
+
+// The service of each language answers with and without its fault, and is gone after its end.
+func TestServices(t *testing.T) {
+	all, err := (&truth{file: "blind.yaml"}).read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	tested := map[string]bool{}
+	for _, planted := range all {
+		s := planted.Service
+		if s == nil || s.Quota != 0 || tested[s.Program] {
+			continue
+		}
+		tested[s.Program] = true
+		if missing := planted.missing(); missing != "" {
+			t.Logf("not tested: %s: %s", planted.Name, missing)
+			continue
+		}
+		for _, fault := range []bool{false, true} {
+			p, err := (&truth{file: "blind.yaml", folder: folder}).start(t.Context(), folder, s, "", fault)
+			if err != nil {
+				t.Fatalf("%s: %v", planted.Name, err)
+			}
+			answer, err := http.Get("http://" + p.address + "/")
+			if err != nil {
+				t.Errorf("%s, fault %t: %v", planted.Name, fault, err)
+			} else if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+				t.Errorf("%s, fault %t: status %d", planted.Name, fault, answer.StatusCode)
+			}
+			p.stop()
+			if conn, err := net.Dial("tcp", p.address); err == nil {
+				_ = conn.Close()
+				t.Errorf("%s, fault %t: it listens after its end", planted.Name, fault)
+			}
 		}
 	}
 }

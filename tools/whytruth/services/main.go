@@ -48,10 +48,11 @@ func serve(address, job, backend string, fault bool) error {
 	return server.ListenAndServe()
 }
 
-// jobs has what begins each job, by its name.
+// jobs returns the function that begins each job, by its name.
 func jobs(backend string) map[string]func(fault bool) http.HandlerFunc {
 	return map[string]func(bool) http.HandlerFunc{
-		"plain": plain, "query": query, "heap": heap, "validate": validate, "compress": compress,
+		"plain": func(bool) http.HandlerFunc { return hash(64 << 10) }, "render": func(bool) http.HandlerFunc { return hash(1 << 20) },
+		"query": query, "heap": heap, "validate": validate, "compress": compress,
 		"parts": parts, "report": report, "thumbnail": thumbnail, "download": download,
 		"items":   func(fault bool) http.HandlerFunc { return items(backend, fault) },
 		"connect": func(fault bool) http.HandlerFunc { return connect(backend, fault) },
@@ -67,14 +68,14 @@ func configure(ctx context.Context, conn net.Conn, job string) context.Context {
 	case job == "parts":
 		_ = tcp.SetNoDelay(false)
 	case job == "download":
-		_ = tcp.SetWriteBuffer(4 << 10)
+		_ = tcp.SetWriteBuffer(64 << 10)
 	}
 	return ctx
 }
 
-// plain computes for some 100 µs.
-func plain(bool) http.HandlerFunc {
-	page := make([]byte, 64<<10)
+// hash computes: with 1 MiB for a millisecond or less.
+func hash(size int) http.HandlerFunc {
+	page := make([]byte, size)
 	return func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "%x\n", sha256.Sum256(page))
 	}
@@ -251,7 +252,7 @@ func report(fault bool) http.HandlerFunc {
 
 // thumbnail computes itself, and with the fault also starts a program.
 func thumbnail(fault bool) http.HandlerFunc {
-	begin := plain(false)
+	begin := hash(64 << 10)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if fault {
 			if err := exec.CommandContext(r.Context(), "true").Run(); err != nil {
