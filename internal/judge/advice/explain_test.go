@@ -112,3 +112,22 @@ func TestEveryKindOfCauseHasWords(t *testing.T) {
 		}
 	}
 }
+
+// TestAWaitWithoutAReasonNamesTheProbe that knows it.
+func TestAWaitWithoutAReasonNamesTheProbe(t *testing.T) {
+	const hint = "measure again with --probe life,cpu,offcpu"
+	for _, c := range []struct {
+		because string
+		seen    bool
+		want    bool
+	}{{"", false, true}, {"it sleeps 5 ms (stall=5ms)", false, false}, {"", true, false}} {
+		e := withMeans(82, 5082, compare.Slower, 40, 80)
+		e.Causes = []insight.Cause{{Kind: insight.ByHandlerWait, End: insight.ServerEnd, Time: 5000, Because: c.because}}
+		if c.seen {
+			e.Of.Server.OffCPU = &insight.Breakdown{}
+		}
+		if got := strings.Join(Explain(e), "\n"); strings.Contains(got, hint) != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

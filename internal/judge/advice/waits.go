@@ -21,6 +21,9 @@ func waitSentence(e *insight.Explanation) []string {
 		}
 		clauses = append(clauses, fmt.Sprintf("%s on the %s, most of it %s", text, waits.End, largestParts(waits, amount)))
 	}
+	if len(e.Causes) > 0 && e.Causes[0].Kind == insight.ByHandlerWait && e.Causes[0].Because == "" && e.Of.Server.OffCPU == nil {
+		return []string{"The probe offcpu tells for what the handler waits: measure again with --probe life,cpu,offcpu."}
+	}
 	return callSentence(e, "Waiting time of all threads and goroutines together,", clauses)
 }
 

@@ -81,6 +81,11 @@ func (s *Stacks) Add(pid int, user, kernel []uint64, weight int64) {
 	if program == nil && len(user) > 0 { // it ended before its memory map was read, or the map is hidden
 		stack, user = append(stack, s.frameIndex(record.Frame{Function: "[unknown program]"})), nil
 	}
+	if program != nil && len(user) > 1 && program.InLibrary(user[0]) && !program.InLibrary(user[1]) {
+		if hidden, known := program.CalledFunction(user[1]); known {
+			user = slices.Insert(slices.Clone(user), 1, hidden+1) // as if it were a return address
+		}
+	}
 	for i, pc := range user {
 		for _, frame := range program.Frames(pc, i == 0) {
 			stack = append(stack, s.frameIndex(frame))

@@ -36,6 +36,7 @@ type Process struct {
 	mappings []mapping
 	objects  map[string]functionLookup // by path of the file; filled on demand
 	named    map[uint64][]record.Frame
+	called   map[uint64]uint64 // by return address; 0: unknown
 }
 
 // A mapping is executable memory of a process: a part of a file, or code that the process has compiled.
@@ -54,7 +55,7 @@ func ReadProcess(pid int) (*Process, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, fmt.Errorf("find the program file of process %d: %w", pid, err)
 	}
-	p := &Process{pid: pid, objects: map[string]functionLookup{}, named: map[uint64][]record.Frame{}}
+	p := &Process{pid: pid, objects: map[string]functionLookup{}, named: map[uint64][]record.Frame{}, called: map[uint64]uint64{}}
 	if p.mappings, err = parseMappings(text); err != nil {
 		return nil, fmt.Errorf("parse %s/maps: %w", folder, err)
 	}
@@ -108,11 +109,10 @@ func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 }
 
 func (p *Process) findFrames(pc uint64) []record.Frame {
-	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
-	if at == len(p.mappings) || pc < p.mappings[at].start {
+	m := p.mappingAt(pc)
+	if m == nil {
 		return p.compiledFrames(pc, false)
 	}
-	m := &p.mappings[at]
 	if m.isCompiled() {
 		return p.compiledFrames(pc, true)
 	}
@@ -125,6 +125,14 @@ func (p *Process) findFrames(pc uint64) []record.Frame {
 		return []record.Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
 	}
 	return lists.Map(functions, func(function string) record.Frame { return record.Frame{Function: function, In: in} })
+}
+
+func (p *Process) mappingAt(pc uint64) *mapping {
+	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
+	if at == len(p.mappings) || pc < p.mappings[at].start {
+		return nil
+	}
+	return &p.mappings[at]
 }
 
 // isCompiled reports whether the memory holds code that the process has compiled itself.

@@ -17,7 +17,7 @@ type Kind = Exclude<PackedProfile["kind"], "slow" | "median">; // those of one e
 const kindNames: Record<Kind, string> = { cpu: "CPU time", offcpu: "Waiting", alloc: "Allocated bytes" };
 const kindNotes: Record<Kind, string> = {
   cpu: "Time on a CPU.",
-  offcpu: "Time in which threads waited off the CPU.",
+  offcpu: "Time in which threads waited off the CPU, and goroutines of the server waited.",
   alloc: "Bytes allocated on the heap.",
 };
 const ends = ["client", "server"] as const;

@@ -412,7 +412,7 @@ func (f *finder) factsBehind(c *Cause) string {
 			return strings.TrimPrefix(countPackets(more, less), soText)
 		}
 	case ByLock, ByHandlerWait:
-		return cmp.Or(describeWait(more, c.Kind), waitingCall(more, less, math.Abs(c.Time)))
+		return cmp.Or(describeWait(more, c), waitingCall(more, less, math.Abs(c.Time)))
 	case ByNeighbour:
 		return fmt.Sprintf("other programs used %s CPUs", units.Number(valueOf(more.Facts.Others)))
 	case ByHandshake:

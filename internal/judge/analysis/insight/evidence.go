@@ -173,10 +173,11 @@ func waitsByKind(i *Insight) map[CauseKind]float64 {
 	return sums
 }
 
-// describeWait says for what, where and how often calls wait most, of all waits of a kind.
-func describeWait(i *Insight, kind CauseKind) string {
-	at := slices.IndexFunc(i.Server.Waits, func(w Wait) bool { return kindsOfWaits[w.For] == kind })
-	if at < 0 {
+// describeWait says for what, where and how often calls wait most, of all waits of a cause's kind. It says
+// nothing if that is the smaller part of the cause.
+func describeWait(i *Insight, c *Cause) string {
+	at := slices.IndexFunc(i.Server.Waits, func(w Wait) bool { return kindsOfWaits[w.For] == c.Kind })
+	if at < 0 || i.Server.Waits[at].Time < math.Abs(c.Time)/2 {
 		return ""
 	}
 	w := i.Server.Waits[at]

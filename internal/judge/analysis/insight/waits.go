@@ -28,8 +28,10 @@ const (
 	// leastTimes is the least number of waits per call: fewer are those of a rare kind of call, or of
 	// threads that wait for work.
 	leastTimes = 0.05
-	// leastTimesUnnamed is the same for waits in threads whose functions have no names.
+	// leastTimesUnnamed is the same for waits in threads whose functions have no names. Threads of a runtime wait
+	// for the next period or for work all the time, so the waits must be those of more threads than these.
 	leastTimesUnnamed = 0.5
+	idleThreads       = 4
 	leastWaitShare    = 0.005            // of a call's time
 	goroutineWait     = "runtime.gopark" // innermost function of a goroutine that waits
 )
@@ -50,7 +52,7 @@ var runsHandler = pattern.Matcher(`^(net/http\.(\(\*conn\)\.serve$|.*runHandler)
 
 // addWaits adds the waits inside the handling of calls.
 func (i *Insight) addWaits(passes []*record.Record, categories *Categories) {
-	found := waitFinder{off: categories.offCPUSorter(), cpu: categories.cpuSorter()}
+	found := waitFinder{off: categories.offCPUSorter(), cpu: categories.cpuSorter(), inFlight: *cmp.Or(i.Facts.InFlight, new(float64(i.Clients)))}
 	for _, r := range passes {
 		if seen := r.Server.Seen; r.Probe == record.ProbeOffCPU && seen != nil && seen.Stacks != nil && r.Completed > 0 {
 			found.add(seen.Stacks)
@@ -68,6 +70,7 @@ func (i *Insight) addWaits(passes []*record.Record, categories *Categories) {
 // A waitFinder adds up waits by category and function.
 type waitFinder struct {
 	off, cpu    *sorter
+	inFlight    float64 // number of calls in flight
 	calls, time float64 // of all passes, in microseconds
 	all         []foundWait
 }
@@ -133,7 +136,7 @@ func (f *waitFinder) waits(mean float64) []Wait {
 		least := leastTimes
 		switch {
 		case w.Function != "" && (w.handled || !handled && w.nested):
-		case w.Function == "" && !named && !w.Goroutines && kindsOfWaits[w.For] == ByLock:
+		case w.Function == "" && !named && !w.Goroutines && (w.For == unclearLock || w.For == "a sleep") && w.Share*f.inFlight > idleThreads && w.Share <= 1:
 			least = leastTimesUnnamed
 		default:
 			continue

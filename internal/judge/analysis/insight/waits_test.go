@@ -13,7 +13,7 @@ import (
 // number of waits per call, and milliseconds per call.
 func waitingRecord(stacks map[string][2]float64) *record.Record {
 	r := &record.Record{Probe: record.ProbeOffCPU}
-	r.Completed = 100
+	r.Completed, r.Cell.Clients = 100, 16
 	r.Cell.Variant = record.ServiceStack + ":wire=h1"
 	r.Service = latency.Distribution{Count: 100, Sum: 100 * 10e6}
 	all := &record.Stacks{Unit: "ns"}
@@ -73,6 +73,8 @@ func TestOnlyWaitsInsideCallsCount(t *testing.T) {
 		{"threads without names", map[string][2]float64{"[libc.so.6]" + futex: {1, 8}, "[libc.so.6] k:tcp_recvmsg": {1, 9}},
 			[]string{unclearLock + " in threads without names of functions"}},
 		{"threads that rarely wait", map[string][2]float64{"[libc.so.6]" + futex: {0.1, 8}}, nil},
+		{"few threads of a runtime", map[string][2]float64{"[libc.so.6]" + futex: {1, 2}}, nil},
+		{"a pool with idle threads", map[string][2]float64{"[libc.so.6]" + futex: {1, 18}}, nil},
 	} {
 		i := newInsight(probedCell{passes: []*record.Record{waitingRecord(c.stacks)}}, BuiltInCategories())
 		var got []string
@@ -105,6 +107,7 @@ func TestWaitsNameTheCause(t *testing.T) {
 		{"no probe", bare(9000, 0), nil, ByHandlerWait, 9000, ""},
 		{"a lock", bare(9000, 0), []Wait{lock}, ByLock, 8000, "goroutines wait for a lock in shop.(*Store).Get (80 % of a call's time, 1 times 8 ms)"},
 		{"a sleep", bare(9000, 0), []Wait{{For: "a sleep", Function: "main.handle", Goroutines: true, Share: 0.9, Times: 2, Time: 9000}}, ByHandlerWait, 9000, "goroutines sleep in main.handle (90 % of a call's time, 2 times 4.5 ms)"},
+		{"a sleep that is the smaller part", bare(9000, 0), []Wait{{For: "a sleep", Function: "main.handle", Share: 0.2, Times: 1, Time: 2000}}, ByHandlerWait, 9000, ""},
 		{"threads without names", bare(0, 0), []Wait{{For: unclearLock, Share: 0.5, Times: 2, Time: 5000}}, ByLock, 5000, "threads wait for a lock or for another thread (futex) (50 % of a call's time, 2 times 2.5 ms)"},
 		{"a busy CPU", bare(0, 1), []Wait{lock}, ByLock, 8000, "goroutines wait for a lock in shop.(*Store).Get (80 % of a call's time, 1 times 8 ms)"},
 		{"several goroutines wait at once", bare(0, 0), []Wait{{For: "a channel", Function: "f", Share: 3, Times: 3, Time: 30_000}}, ByHandlerWait, 10_000, "threads wait for a channel in f (300 % of a call's time, 3 times 10 ms)"},
@@ -114,5 +117,24 @@ func TestWaitsNameTheCause(t *testing.T) {
 		if len(causes) == 0 || causes[0].Kind != c.kind || causes[0].Time < 0.99*c.time || causes[0].Time > 1.01*c.time || causes[0].Because != c.because {
 			t.Errorf("%s: %+v", c.name, causes)
 		}
+	}
+}
+
+// TestWaitsExplainADifference between two cells, if the probe saw both.
+func TestWaitsExplainADifference(t *testing.T) {
+	cell := func(mean, locked float64) *Insight {
+		i := reading{mean: mean, client: usualTimes(nil), server: usualTimes(nil), handler: mean - 100, place: record.Place{Clients: 16}}.insight("tcp")
+		i.Server.OffCPU = &Breakdown{PerCall: locked}
+		i.Server.Waits = []Wait{{For: "a lock", Function: "main.get", Goroutines: true, Share: locked / mean, Times: 1, Time: locked}}
+		return i
+	}
+	a, b := cell(1000, 600), cell(9000, 8500)
+	causes := causesOf(a, b, true)
+	if len(causes) == 0 || causes[0].Kind != ByLock || causes[0].End != ServerEnd || causes[0].Time != 7900 || !strings.HasPrefix(causes[0].Because, "goroutines wait for a lock in main.get (") {
+		t.Errorf("both seen: %+v", causes)
+	}
+	a.Server.OffCPU, a.Server.Waits = nil, nil
+	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Kind != ByHandlerWait || causes[0].Because != "" {
+		t.Errorf("one seen: %+v", causes)
 	}
 }

@@ -134,6 +134,21 @@ func TestTheCallerIsAddedOnce(t *testing.T) {
 	}
 }
 
+// TestManyWaitsAreThinnedOut: the waits that are kept stand for all.
+func TestManyWaitsAreThinnedOut(t *testing.T) {
+	const most, came = 8, 100
+	var w waits
+	for i := range came {
+		w.add(wait{beginNS: int64(i)}, most)
+		if len(w.list) >= most {
+			t.Fatalf("%d waits are kept, want fewer than %d", len(w.list), most)
+		}
+	}
+	if stand := int64(len(w.list)) * w.each; stand < came-w.each || stand > came {
+		t.Errorf("%d waits stand for %d each, want %d in all", len(w.list), w.each, came)
+	}
+}
+
 // BenchmarkGoroutineSwitch shows what two waits of a goroutine costs, with the probe and without it.
 func BenchmarkGoroutineSwitch(b *testing.B) {
 	ping, pong := make(chan int), make(chan int)

@@ -27,7 +27,9 @@ const (
 	eventBytes  = 40
 	ringBytes   = 16 << 20
 	drainPeriod = 50 * time.Millisecond
-	maxWaits    = 1 << 21
+	// maxWaits limits the waits of an end. At the limit, half of them are dropped, and later only half as
+	// many are kept.
+	maxWaits = 1 << 20
 )
 
 // bytesPerThread is the size of the entry of a thread that is off its CPU: its number, its end,
@@ -44,7 +46,7 @@ type Watch struct {
 
 	goroutines *goroutines
 
-	waits [2][]wait
+	waits [2]waits
 	*probe.Collector
 }
 
@@ -54,6 +56,27 @@ type wait struct {
 	user, kernel   int32 // numbers of call stacks
 	pid            int32
 	caller         uint64 // return address of the function that makes a goroutine wait; 0 for a thread
+}
+
+// waits holds every Nth wait of an end.
+type waits struct {
+	list       []wait
+	each, came int64
+}
+
+func (w *waits) add(one wait, most int) {
+	w.each = max(1, w.each)
+	w.came++
+	if w.came%w.each != 0 {
+		return
+	}
+	if w.list = append(w.list, one); len(w.list) == most {
+		for i := range most / 2 {
+			w.list[i] = w.list[2*i+1]
+		}
+		w.list = w.list[:most/2]
+		w.each *= 2
+	}
 }
 
 // Start starts the programs in the kernel.
@@ -119,29 +142,21 @@ func (w *Watch) switchInProgram(pid int32) asm.Instructions {
 }
 
 func (w *Watch) drain(ends map[int]probe.End) error {
-	full := false
-	err := w.events.Drain(func(event []byte) {
+	return w.events.Drain(func(event []byte) {
 		if len(event) < eventBytes {
 			return
 		}
 		long, word := binary.NativeEndian.Uint64, binary.NativeEndian.Uint32
 		end, pid := word(event[24:]), int32(word(event[28:]))
-		switch {
-		case end >= uint32(len(w.waits)):
-		case len(w.waits[end]) == maxWaits:
-			full = true
-		default:
-			w.waits[end] = append(w.waits[end], wait{
-				beginNS: int64(long(event)), endNS: int64(long(event[8:])),
-				user: int32(word(event[16:])), kernel: int32(word(event[20:])), pid: pid, caller: long(event[32:]),
-			})
-			ends[int(pid)] = probe.End(end) // a watched process may have started it
+		if end >= uint32(len(w.waits)) {
+			return
 		}
+		w.waits[end].add(wait{
+			beginNS: int64(long(event)), endNS: int64(long(event[8:])),
+			user: int32(word(event[16:])), kernel: int32(word(event[20:])), pid: pid, caller: long(event[32:]),
+		}, maxWaits)
+		ends[int(pid)] = probe.End(end) // a watched process may have started it
 	})
-	if full {
-		return errors.Join(err, fmt.Errorf("threads and goroutines of the client or the server waited more than %d times: %w", maxWaits, probe.ErrTooManyEvents))
-	}
-	return err
 }
 
 // Coverage returns how the probe works here.
@@ -206,7 +221,8 @@ func (w *Watch) addWaits(to *probe.Stacks, end probe.End, window probe.Span) err
 		known[number] = stack
 		return stack, err
 	}
-	for _, one := range w.waits[end] {
+	kept := &w.waits[end]
+	for _, one := range kept.list {
 		length := min(one.endNS, window.EndNS) - max(one.beginNS, window.BeginNS)
 		if length <= 0 {
 			continue
@@ -219,7 +235,10 @@ func (w *Watch) addWaits(to *probe.Stacks, end probe.End, window probe.Span) err
 		if err != nil {
 			return err
 		}
-		to.Add(int(one.pid), one.withCaller(user), to.BelowFunction("__traceiter_", kernel), length)
+		to.Add(int(one.pid), one.withCaller(user), to.BelowFunction("__traceiter_", kernel), length*kept.each)
+	}
+	for i := range to.Record.Stacks {
+		to.Record.Stacks[i].Count *= max(1, kept.each)
 	}
 	return nil
 }

@@ -53,8 +53,16 @@ func sleepOnce() {
 	}
 }
 
-// watchSleeper returns what the probe sees of the sleeper, and of the time in which it waits.
+// watchSleeper returns what the probe sees of the sleeper.
 func watchSleeper(t *testing.T, play string) probe.Findings {
+	t.Helper()
+	sleeper := exec.CommandContext(t.Context(), os.Args[0])
+	sleeper.Env = append(os.Environ(), playSleeper+"="+play)
+	return watchProcess(t, sleeper)
+}
+
+// watchProcess returns what the probe sees of a process, from its first byte of input to its first line of output.
+func watchProcess(t *testing.T, sleeper *exec.Cmd) probe.Findings {
 	t.Helper()
 	watch, err := Start()
 	if errors.Is(err, host.ErrUnsupported) {
@@ -63,8 +71,6 @@ func watchSleeper(t *testing.T, play string) probe.Findings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sleeper := exec.CommandContext(t.Context(), os.Args[0])
-	sleeper.Env = append(os.Environ(), playSleeper+"="+play)
 	input, err := sleeper.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
