@@ -55,8 +55,9 @@ func FindGoFunctions(path string, names ...string) (map[string]uint64, error) {
 
 const longestPrologue = 24
 
-// goStackCheck is how a Go function begins on amd64: it compares the stack pointer, or a lower address, with
-// the stack's end in the goroutine (R14), and jumps if the stack must grow. Then it pushes the frame pointer.
+// goStackCheck matches the beginning of a Go function on amd64. The function compares the stack pointer, or a
+// lower address, with the stack's end in the goroutine (R14), and jumps if the stack must grow. Then it pushes
+// the frame pointer.
 var goStackCheck = regexp.MustCompile(`(?s)^((?:\x4c\x8d(?:\x64\x24.|\xa4\x24.{4})\x4d|\x49)\x3b\x66\x10(?:\x76.|\x0f\x86.{4}))\x55`)
 
 // stackCheckBytes returns the number of bytes before the instruction that pushes the frame pointer. The kernel

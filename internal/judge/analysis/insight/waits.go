@@ -44,7 +44,7 @@ var kindsOfWaits = map[string]CauseKind{
 	"the garbage collector": ByCollector,
 }
 
-// unclearLock is the category of threads of which the kernel knows only that they wait for another thread.
+// unclearLock is the category of threads that wait for another thread: the kernel knows no more.
 const unclearLock = "nothing to do, or a lock (futex)"
 
 // runsHandler matches the functions of libraries below which handlers of requests run.

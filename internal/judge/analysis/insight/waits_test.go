@@ -70,8 +70,11 @@ func TestOnlyWaitsInsideCallsCount(t *testing.T) {
 			"worker pthread_cond_wait" + futex:                   {1, 9},
 			"[libc.so.6]" + futex:                                {1, 9},
 		}, []string{"a lock in Cache::get"}},
-		{"threads without names", map[string][2]float64{"[libc.so.6]" + futex: {1, 8}, "[libc.so.6] k:tcp_recvmsg": {1, 9}},
-			[]string{unclearLock + " in threads without names of functions"}},
+		{
+			"threads without names",
+			map[string][2]float64{"[libc.so.6]" + futex: {1, 8}, "[libc.so.6] k:tcp_recvmsg": {1, 9}},
+			[]string{unclearLock + " in threads without names of functions"},
+		},
 		{"threads that rarely wait", map[string][2]float64{"[libc.so.6]" + futex: {0.1, 8}}, nil},
 		{"few threads of a runtime", map[string][2]float64{"[libc.so.6]" + futex: {1, 2}}, nil},
 		{"a pool with idle threads", map[string][2]float64{"[libc.so.6]" + futex: {1, 18}}, nil},
