@@ -79,10 +79,13 @@ func (c *CallStacks) check() error {
 	return nil
 }
 
+// A cell's slow calls are the slowest 1 %, but at least 10.
 const (
-	// SlowShare is the share of a cell's calls that are slow. LeastSlowCalls are slow in any case.
 	SlowShare      = 0.01
 	LeastSlowCalls = 10
+)
+
+const (
 	// The median calls are those between these quantiles.
 	medianFrom, medianTo = 0.4, 0.6
 )

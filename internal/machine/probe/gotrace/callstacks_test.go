@@ -183,11 +183,11 @@ func TestRunningGoroutine(t *testing.T) {
 func TestManyCallStacks(t *testing.T) {
 	stacks := newStackTable()
 	life, chosen := divideAll(t, manyCalls(6000, stacks, func(call int) (int64, string) {
-		deep := make([]string, 100)
-		for i := range deep {
-			deep[i] = fmt.Sprintf("example.com/some/package%d.(*Type).Function%d", call%40, i)
+		var deep strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&deep, "example.com/some/package%d.(*Type).Function%d;", call%40, i)
 		}
-		return int64(100 + call), strings.Join(append(deep, fmt.Sprintf("example.com/some/package.Last%d", call)), ";")
+		return int64(100 + call), deep.String() + fmt.Sprintf("example.com/some/package.Last%d", call)
 	}), stacks)
 	text, err := json.Marshal(chosen)
 	if err != nil {
