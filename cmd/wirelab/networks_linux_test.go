@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/sockopt"
 )
 
 // someone is a user, with a copy of wirelab in a folder of their own.
@@ -88,7 +88,7 @@ func TestOrdinaryUsersHaveLinks(t *testing.T) {
 	out := filepath.Join(user.folder, "out")
 	// On the machine's loopback an ordinary user may have fewer of them.
 	var stacks []string
-	for _, name := range congestion.Available() {
+	for _, name := range sockopt.Available() {
 		stacks = append(stacks, "--stack", "tcp:cc="+name)
 	}
 	c := user.command(user.program, append([]string{"compare", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", "1", "--link", "delay=5ms", "-o", out}, stacks...)...)

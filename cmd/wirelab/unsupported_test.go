@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/sockopt"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/rpc/fastgrpc"
 )
@@ -14,7 +14,7 @@ import (
 // TestUnsupportedIsOneError checks that a caller can ask for errors.ErrUnsupported,
 // whichever package reports that something cannot be done.
 func TestUnsupportedIsOneError(t *testing.T) {
-	for _, err := range []error{host.ErrUnsupported, stack.ErrUnsupported, congestion.Check("none-such"), fastgrpc.ErrUnsupported} {
+	for _, err := range []error{host.ErrUnsupported, stack.ErrUnsupported, sockopt.Check("none-such"), fastgrpc.ErrUnsupported} {
 		if wrapped := fmt.Errorf("do it: %w", err); !errors.Is(wrapped, errors.ErrUnsupported) {
 			t.Errorf("%v is not errors.ErrUnsupported", wrapped)
 		}

@@ -134,6 +134,12 @@ func Place(topology Topology) Placement {
 	return *p
 }
 
+// OneEach returns a placement in which each end has one of its CPUs.
+func (p Placement) OneEach() Placement {
+	p.Server, p.Client = p.Server[:min(1, len(p.Server))], p.Client[:min(1, len(p.Client))]
+	return p
+}
+
 // Shared returns a placement in which both ends have the CPUs of both.
 func (p Placement) Shared() Placement {
 	all := slices.Concat(p.Server, p.Client)

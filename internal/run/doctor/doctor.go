@@ -23,7 +23,7 @@ import (
 	"wirelab.dev/internal/machine/probe/price"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/plan"
-	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/sockopt"
 )
 
 // A Diagnosis reports what this machine can measure.
@@ -106,18 +106,18 @@ func findCongestion(networks host.Finding) host.Finding {
 	f := host.Finding{Name: "congestion control", Status: host.OK}
 	var have, lack []string
 	for _, name := range []string{"cubic", "reno", "bbr"} {
-		err := congestion.Check(name)
+		err := sockopt.Check(name)
 		switch {
 		case err == nil:
 			have = append(have, "cc="+name)
-		case networks.Status == host.OK && slices.Contains(congestion.Available(), name):
+		case networks.Status == host.OK && slices.Contains(sockopt.Available(), name):
 			have = append(have, "cc="+name+" (only over links and in a trial's own network)")
 		default:
 			lack = append(lack, "cc="+name)
 			f.Status, f.Remedy = host.Limited, err.Error()
 		}
 	}
-	f.Detail = strings.Join(have, ", ") + "; the default is " + cmp.Or(congestion.Default(), "unknown")
+	f.Detail = strings.Join(have, ", ") + "; the default is " + cmp.Or(sockopt.Default(), "unknown")
 	if len(lack) > 0 {
 		f.Detail += "; not available: " + strings.Join(lack, ", ")
 	}

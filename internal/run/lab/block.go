@@ -404,7 +404,10 @@ func paceIn(r *record.Record, s record.Slice) float64 {
 // startSentinel watches the CPUs of the placement. The sentinel has the workers' priority and a
 // session of its own, so that it waits for a CPU whenever they would.
 func (b *block) startSentinel() {
-	at := b.lab.placement(b.trials[0].planned.Cell) // all trials of a block have the same
+	at := b.lab.Placement
+	if slices.ContainsFunc(b.trials, func(t *trial) bool { return catalog.SharesCPUs(t.planned.Cell) }) {
+		at = at.Shared()
+	}
 	if b.lab.Unwatched || b.lab.Fleet != nil || len(at.Server) == 0 || len(at.Client) == 0 {
 		return
 	}

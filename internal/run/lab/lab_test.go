@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/stack"
@@ -252,6 +254,23 @@ func TestEveryWireHasTheCongestionControlThatWasAsked(t *testing.T) {
 			t.Errorf("%s: %s, negotiated %+v", r.Cell.Variant, r.Failure, r.Negotiated)
 		} else if n := r.Negotiated; n.ClientCongestion != "reno" || n.ServerCongestion != "reno" {
 			t.Errorf("%s: congestion control %q at the client, %q at the server, want reno", r.Cell.Variant, n.ClientCongestion, n.ServerCongestion)
+		}
+	}
+}
+
+// The option cpus decides on which CPUs each end may run, as both ends report them.
+func TestTheOptionCPUsPlacesBothEnds(t *testing.T) {
+	takesSeconds(t)
+	l := newLab(t)
+	if len(l.Placement.Server) == 0 || slices.Equal(l.Placement.Server, l.Placement.Client) {
+		t.Skipf("this machine has no CPUs to choose from: %+v", l.Placement)
+	}
+	all := l.Placement.Shared()
+	want := map[string]host.Placement{"tcp": l.Placement, "tcp:cpus=shared": all, "tcp:cpus=one": l.Placement.OneEach()}
+	for _, r := range runAll(t, l, oneCell(t, "tcp,tcp:cpus=shared,tcp:cpus=one")) {
+		at := want[r.Cell.Variant]
+		if !slices.Equal(r.Client.AllowedCPUs, at.Client) || !slices.Equal(r.Server.AllowedCPUs, at.Server) || r.Cell.Unpinned != (r.Cell.Variant == "tcp:cpus=shared") {
+			t.Errorf("%s: the client could run on CPUs %v, the server on %v, unpinned %v, want %+v", r.Cell.Variant, r.Client.AllowedCPUs, r.Server.AllowedCPUs, r.Cell.Unpinned, at)
 		}
 	}
 }

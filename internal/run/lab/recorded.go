@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // recordedCell returns a record's cell without the connection, the load and the target: its other
@@ -18,7 +19,7 @@ func recordedCell(cell scenario.Cell) record.Cell {
 	return record.Cell{
 		Part: cell.Part, Stack: cell.Variant.Stack, Variant: cell.Variant.String(),
 		Place:   record.Place{Workload: cell.Workload, Payload: record.Payload{RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response)}, Clients: cell.Clients},
-		Network: recordedNetwork(cell.Network), Unpinned: cell.Unpinned,
+		Network: recordedNetwork(cell.Network), Unpinned: catalog.SharesCPUs(cell),
 	}
 }
 

@@ -231,8 +231,11 @@ func (t *trial) processSurroundings(cpus []int, enter func(*link.Network) error)
 
 // placement returns the CPUs on which a cell's client and server run.
 func (l *Lab) placement(c scenario.Cell) host.Placement {
-	if c.Unpinned {
+	switch {
+	case catalog.SharesCPUs(c):
 		return l.Placement.Shared()
+	case catalog.CPUs(c.Variant) == catalog.OneCPU:
+		return l.Placement.OneEach()
 	}
 	return l.Placement
 }

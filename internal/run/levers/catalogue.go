@@ -96,7 +96,7 @@ var Catalogue = []Lever{
 		Write: "drpcpool.New(drpcpool.Options{})", Costs: "a connection per call in flight",
 	},
 	{
-		Key: "buffers", Value: "pooled", Stacks: []string{"tcp"}, Acts: causes(insight.ByFaults, insight.ByAllocation, insight.ByCollector, insight.ByCopying),
+		Key: "buffers", Value: "pooled", Stacks: []string{"tcp"}, Acts: causes(insight.ByFaults, insight.ByAllocation, insight.ByCollector, insight.ByCopying, insight.ByRunQueue),
 		Write: "keep one buffer per connection, and read and write each frame in it", Costs: "a connection keeps the memory of its largest frame",
 	},
 	{
@@ -153,7 +153,7 @@ var Catalogue = []Lever{
 	},
 	{
 		Key: "gogc", Value: "off", Acts: causes(insight.ByCollector),
-		Write: "debug.SetGCPercent(-1); debug.SetMemoryLimit(800 << 20)", Costs: "memory grows to the limit",
+		Write: "debug.SetGCPercent(-1); debug.SetMemoryLimit(800 << 20) // or GOGC=off GOMEMLIMIT=800MiB", Costs: "memory grows to the limit",
 	},
 	{
 		Key: "gomaxprocs", Value: "1", Acts: causes(insight.ByWaking, insight.ByRunQueue, insight.ByNeighbour), Fits: hasCPUsForEachEnd,
@@ -162,6 +162,14 @@ var Catalogue = []Lever{
 	{
 		Key: "gomaxprocs", Value: "2", Acts: causes(insight.ByRunQueue, insight.ByWaking, insight.BySharedCPU), Fits: func(c scenario.Cell) bool { return !hasCPUsForEachEnd(c) },
 		Write: "runtime.GOMAXPROCS(2) // or GOMAXPROCS=2", Costs: "more switching between threads on one CPU",
+	},
+	{
+		Key: "cpus", Value: "shared", Acts: causes(insight.ByRunQueue, insight.BySharedCPU, insight.ByWaking, insight.ByNeighbour),
+		Write: "taskset --all-tasks --pid --cpu-list 0-$(($(nproc --all)-1)) PID // both ends: take away taskset, cpuset or CPU sets of systemd", Costs: "the ends can take CPU time from each other, and times vary more",
+	},
+	{
+		Key: "cpus", Value: "one", Acts: causes(insight.ByWaking, insight.BySharedCPU, insight.ByNeighbour), Fits: hasCPUsForEachEnd,
+		Write: "taskset --cpu-list N PROGRAM // another N for each end", Costs: "each end uses at most one CPU",
 	},
 	{
 		Key: "spin", Value: "100us", Stacks: []string{"creditrpc"}, Acts: causes(insight.ByWaking),
@@ -178,6 +186,10 @@ var Catalogue = []Lever{
 	{
 		Key: "framing", Value: "plain", Stacks: []string{"tcp"}, Acts: causes(insight.ByProtocol),
 		Write: "frames without call numbers", Costs: "one call at a time per connection",
+	},
+	{
+		Key: "nagle", Value: "on", Acts: causes(insight.ByPackets, insight.BySystemCalls), Fits: hasSeveralClients,
+		Write: "connection.SetNoDelay(false) // of *net.TCPConn, at both ends", Costs: "a small write can wait 40 ms for an acknowledgement",
 	},
 	{
 		Key: "cc", Value: "bbr", Acts: causes(insight.ByLink, insight.ByPackets), Fits: hasLink,

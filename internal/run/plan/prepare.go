@@ -27,8 +27,8 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
 	"wirelab.dev/internal/machine/rebuild"
-	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/sockopt"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
@@ -124,7 +124,7 @@ func (p *PreparedScenario) checkCongestion(ctx context.Context) error {
 		return nil
 	}
 	return removeUnavailable(ctx, p, places, func(at place) error {
-		check := congestion.Check
+		check := sockopt.Check
 		if at.ownNetwork {
 			check = checkInOwnNetwork
 		}
@@ -139,10 +139,10 @@ func (p *PreparedScenario) checkCongestion(ctx context.Context) error {
 func checkInOwnNetwork(name string) error {
 	network, err := link.New(link.Settings{})
 	if err != nil {
-		return congestion.Check(name) // the first trial will say why there is no network
+		return sockopt.Check(name) // the first trial will say why there is no network
 	}
 	var refused error
-	if err := network.InClient(func() { refused = congestion.Check(name) }); err != nil {
+	if err := network.InClient(func() { refused = sockopt.Check(name) }); err != nil {
 		refused = err
 	}
 	return errors.Join(refused, network.Close())
@@ -217,6 +217,8 @@ func CheckForFleet(s *scenario.Scenario) error {
 		switch {
 		case p.Network != (scenario.Network{}) || slices.ContainsFunc(p.Networks, linked):
 			return fmt.Errorf("part %s: wirelab emulates no network between a fleet's machines: leave out `network` and --link", p.Name)
+		case slices.ContainsFunc(p.Stacks, func(v scenario.Variant) bool { return catalog.CPUs(v) != catalog.OwnCPUs }):
+			return fmt.Errorf("part %s: each agent of a fleet has the CPUs of its machine: leave out the option cpus", p.Name)
 		case slices.ContainsFunc(p.Probes, needsOneMachine):
 			return fmt.Errorf("part %s: the probe %s needs both ends of a call on one machine: leave out this probe, or measure without a fleet", p.Name, p.Probes[slices.IndexFunc(p.Probes, needsOneMachine)])
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -18,7 +19,7 @@ import (
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/sockopt"
 )
 
 // Dialer opens, counts and times connections. All stacks use it, so their counts are comparable.
@@ -31,9 +32,7 @@ type Dialer struct {
 	// Sources is above 1, connections to other addresses end with a reset, which leaves no
 	// TIME_WAIT. Set Sources before the first connection.
 	Sources int
-	// Congestion is the congestion control of TCP. Empty means the machine's default. Set
-	// Congestion before the first connection.
-	Congestion string
+	Socket  sockopt.Options // options of TCP connections; set them before the first connection
 	// Records counts the TLS records of every connection, if it is not nil. All connections must
 	// then use TLS. Set Records before the first connection.
 	Records *Records
@@ -60,11 +59,15 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if local, is := conn.(*net.UnixConn); is { // the kernel has no traffic counts for unix sockets
 		return &unixConn{UnixConn: local, closed: d.Opened()}, nil
 	}
+	if err := d.Socket.Connected(conn); err != nil {
+		d.Failed()
+		return nil, errors.Join(err, conn.Close())
+	}
 	if resetOnClose {
 		_ = conn.(*net.TCPConn).SetLinger(0) // if SetLinger fails, Close works without a reset
 	}
 	d.observe(&d.times.Connect, time.Since(begin))
-	d.usedCongestion(congestion.NameOf(conn.(*net.TCPConn)))
+	d.usedCongestion(sockopt.CongestionOf(conn.(*net.TCPConn)))
 	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
 	d.traffic.add(counted)
 	if d.Records != nil {
@@ -76,7 +79,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 // dialerTo chooses the next connection's source address. resetOnClose is true if several addresses
 // are needed but only one exists.
 func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool) {
-	dialer.Control = congestion.Control(d.Congestion)
+	dialer.Control = d.Socket.Control()
 	if d.Sources <= 1 {
 		return dialer, false
 	}

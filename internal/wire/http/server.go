@@ -20,9 +20,9 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http/quicsocket"
+	"wirelab.dev/internal/wire/sockopt"
 )
 
 // These limits bound the cost of a client before a handler runs.
@@ -83,7 +83,7 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 }
 
 func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error) {
-	listener, err := congestion.Listen(ctx, "tcp", address)
+	listener, err := sockopt.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}

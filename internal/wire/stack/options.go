@@ -11,9 +11,9 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/foreign/generator"
-	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/sockopt"
 )
 
 // These options exist for every stack that supports TLS.
@@ -113,7 +113,7 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
 		return l, err
 	}
-	if l.Listener, err = congestion.Listen(ctx, "tcp", address); err != nil {
+	if l.Listener, err = sockopt.Listen(ctx, "tcp", address); err != nil {
 		return l, err
 	}
 	if s.Handshakes > 0 {

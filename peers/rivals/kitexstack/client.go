@@ -114,7 +114,7 @@ func (d *dialer) dial(network, address string, timeout time.Duration) (netpoll.C
 		d.counts.Failed()
 		return nil, err
 	}
-	if name := d.counts.Congestion; name != "" {
+	if name := d.counts.Socket.Congestion; name != "" {
 		if err := unix.SetsockoptString(descriptor(raw), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {
 			return nil, errors.Join(err, raw.Close())
 		}

@@ -81,7 +81,7 @@ func (p *Point) MeasuredTrials() []Trial {
 func (p *Point) Conditions() record.Cell {
 	cell := p.Cell
 	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
-	cell.Load.InFlightLimit = 0 // the limit is an option of the variant
+	cell.Load.InFlightLimit, cell.Unpinned = 0, false // these are options of the variant
 	return cell
 }
 

@@ -75,7 +75,7 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &stackClients{mode: catalog.ConnectionOf(own, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
+	conns := &stackClients{mode: catalog.ConnectionOf(own, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Socket: catalog.Socket(variant)}}
 	target := stack.Target{
 		Address: spec.Address, Operations: work.Info().Operations,
 		Lifecycle: conn.LifecycleOf(conns.mode.Mode),

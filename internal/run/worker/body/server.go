@@ -16,9 +16,9 @@ import (
 	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
-	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/sockopt"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
@@ -103,7 +103,7 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err != nil {
 		return err
 	}
-	address, err := server.Listen(congestion.WithName(ctx, catalog.Congestion(spec.variant)), spec.Address)
+	address, err := server.Listen(sockopt.With(ctx, catalog.Socket(spec.variant)), spec.Address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
@@ -131,7 +131,7 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 	case spec.own.Info().QUIC:
 		ready.Congestion = conn.QUICCongestion
 	default:
-		ready.Congestion = strings.Join(congestion.InUse(), ",")
+		ready.Congestion = strings.Join(sockopt.InUse(), ",")
 	}
 	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())

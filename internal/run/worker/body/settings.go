@@ -13,9 +13,9 @@ import (
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/worker"
-	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/sockopt"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
@@ -78,7 +78,10 @@ func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
 // commonSettings returns the settings that the variant's options make, if every stack has the option.
 func commonSettings(v scenario.Variant) (all []tuning.Setting) {
 	if name := catalog.Congestion(v); name != "" {
-		all = append(all, tuning.Setting{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: congestion.Default(), Why: "the variant's option cc"})
+		all = append(all, tuning.Setting{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: sockopt.Default(), Why: "the variant's option cc"})
+	}
+	if catalog.Socket(v).Nagle {
+		all = append(all, tuning.Setting{Side: tuning.Both, Name: "TCP_NODELAY", Value: "off", Default: "on", Why: "the variant's option nagle"})
 	}
 	if threads := catalog.Threads(v); threads != 0 {
 		all = append(all, tuning.Setting{Side: tuning.Both, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: "one per CPU", Why: "the variant's option gomaxprocs"})

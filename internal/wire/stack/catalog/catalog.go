@@ -16,6 +16,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
+	"wirelab.dev/internal/wire/sockopt"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/connectstack"
 	"wirelab.dev/internal/wire/stack/creditstack"
@@ -68,6 +69,8 @@ const (
 	busyClientKey = scenario.BusyClientOption
 	smallLimitKey = "smallobject"
 	congestionKey = "cc"
+	nagleKey      = "nagle"
+	cpusKey       = "cpus"
 
 	sizedClient = "sized" // a value of the option client
 	naiveClient = scenario.NaiveClient
@@ -90,6 +93,8 @@ func Common() []scenario.Option {
 		{Key: busyClientKey, Parse: scenario.PositiveTime, Help: "TIME: the client computes for this long in each call, before it sends the request"},
 		{Key: smallLimitKey, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "the size up to which Go's allocator treats an object as small; for sizes other than 32KiB wirelab builds both ends once with a changed runtime, which needs a clone of wirelab, its Go toolchain and some minutes"},
 		{Key: congestionKey, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC always uses its library's reno"},
+		{Key: nagleKey, Values: []string{"off", "on"}, Default: "off", Help: "on: Nagle's algorithm at both ends (TCP_NODELAY off): a socket holds small segments back until all earlier data is acknowledged"},
+		{Key: cpusKey, Values: []string{OwnCPUs, SharedCPUs, OneCPU}, Default: OwnCPUs, Help: "own: each end has CPUs of its own; shared: both ends may use all CPUs of the trial, as programs do that nobody pins; one: each end has one CPU"},
 	}
 }
 
@@ -122,7 +127,7 @@ func Check(v scenario.Variant) error {
 	if err != nil {
 		return err
 	}
-	return cmp.Or(checkCongestion(v, s, server), server.Close())
+	return cmp.Or(checkSocket(v, s, server), server.Close())
 }
 
 func parseControl(text string) (any, error) {
@@ -136,18 +141,48 @@ func parseControl(text string) (any, error) {
 var controlName = pattern.Lazy(`^[a-z0-9_-]{1,15}$`)
 
 // Congestion returns the congestion control of a variant's TCP connections, or "" for the default.
-func Congestion(v scenario.Variant) string { return readCommon(v).Text(congestionKey) }
+func Congestion(v scenario.Variant) string { return Socket(v).Congestion }
 
-// checkCongestion refuses the option for sockets that wirelab does not open itself.
-func checkCongestion(v scenario.Variant, s stack.Stack, server stack.Server) error {
-	if Congestion(v) == "" {
+// The values of the option cpus.
+const (
+	OwnCPUs    = "own"
+	SharedCPUs = "shared"
+	OneCPU     = "one"
+)
+
+// CPUs returns which CPUs the ends of a variant may use.
+func CPUs(v scenario.Variant) string { return cmp.Or(readCommon(v).Text(cpusKey), OwnCPUs) }
+
+// SharesCPUs reports whether both ends of a cell may use all CPUs of the trial.
+func SharesCPUs(c scenario.Cell) bool { return c.Unpinned || CPUs(c.Variant) == SharedCPUs }
+
+// Socket returns the options of a variant's TCP connections.
+func Socket(v scenario.Variant) sockopt.Options {
+	o := readCommon(v)
+	return sockopt.Options{Congestion: o.Text(congestionKey), Nagle: o.Text(nagleKey) == "on"}
+}
+
+// checkSocket refuses options of sockets that wirelab does not open itself.
+func checkSocket(v scenario.Variant, s stack.Stack, server stack.Server) error {
+	asked := Socket(v)
+	if asked == (sockopt.Options{}) {
 		return nil
 	}
-	refuse := func(what string) error {
-		return fmt.Errorf("variant %s: %s=%s: %s; leave the option out", v, congestionKey, Congestion(v), what)
+	option := congestionKey + "=" + asked.Congestion
+	if asked.Nagle {
+		option = nagleKey + "=on"
 	}
-	if s.Info().QUIC {
+	refuse := func(what string) error {
+		return fmt.Errorf("variant %s: %s: %s; leave the option out", v, option, what)
+	}
+	_, carried := s.(stack.PeerCarried)
+	switch {
+	case s.Info().QUIC && asked.Nagle:
+		return refuse("QUIC has no such algorithm")
+	case s.Info().QUIC:
 		return refuse("QUIC's library offers no choice and always uses " + conn.QUICCongestion)
+	case asked.Nagle && carried:
+		return refuse("a peer opens its sockets")
 	}
 	if program, foreign := stack.ForeignClient(v); foreign {
 		return refuse(program.Name + " opens its own sockets")

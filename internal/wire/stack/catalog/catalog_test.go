@@ -143,6 +143,24 @@ func TestOwnOptions(t *testing.T) {
 	}
 }
 
+// Only stacks that open TCP sockets in wirelab itself have Nagle's algorithm.
+func TestNagleNeedsAStacksOwnTCP(t *testing.T) {
+	for text, why := range map[string]string{
+		"tcp:nagle=on": "", "grpc:nagle=on": "", "h3:nagle=on": "nagle=on: QUIC has no such algorithm", "drpc:nagle=on": "nagle=on: a peer opens its sockets",
+	} {
+		v, err := scenario.ParseVariant(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(v); (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: found %v, want %q", text, err, why)
+		}
+		if !Socket(v).Nagle {
+			t.Errorf("%s: the sockets' options are %+v", text, Socket(v))
+		}
+	}
+}
+
 // TestStacksDescribeThemselves keeps what `wirelab list` prints and variants
 // are checked by in order.
 func TestStacksDescribeThemselves(t *testing.T) {
@@ -161,7 +179,9 @@ func TestStacksDescribeThemselves(t *testing.T) {
 		var keys []string
 		for _, o := range slices.Concat(Options(s), Common()) {
 			keys = append(keys, o.Key)
-			checkOption(t, s, o)
+			if _, carried := s.(stack.PeerCarried); o.Key != nagleKey || !carried && !s.Info().QUIC { // TestNagleNeedsAStacksOwnTCP has these
+				checkOption(t, s, o)
+			}
 		}
 		if slices.Sort(keys); len(slices.Compact(keys)) != len(keys) {
 			t.Errorf("%s: an option is there twice: %v", s.Info().Name, keys)

@@ -28,7 +28,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/wire/congestion"
+	"wirelab.dev/internal/wire/sockopt"
 	"wirelab.dev/internal/wire/stack"
 	rpccall "wirelab.dev/rpc/call"
 )
@@ -196,7 +196,7 @@ type server struct {
 func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	err := s.Err()
 	if err == nil {
-		s.listener, err = congestion.Listen(ctx, "tcp", address)
+		s.listener, err = sockopt.Listen(ctx, "tcp", address)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fake server: %w", err)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package congestion
+package sockopt
 
 import "errors"
 
