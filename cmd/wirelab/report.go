@@ -230,6 +230,7 @@ With one cell it shows where that cell's time goes. A run has probes if it was
 made with --probe, or if its scenario asks for them.
 
 Name a cell by a part of its name that identifies it: tcp, grpc/echo/64B, c=50.
+Put a comma between two names, or a semicolon if the names have commas.
 Without --cells it compares the first and the slowest cell of the smallest message,
 or, if there is only one variant, of its parts, as for links, or of its clients.
 
@@ -243,7 +244,7 @@ with probes, the suspects of the explanation choose the levers.`,
   wirelab explain results
   wirelab explain results --cells tcp,grpc
   wirelab explain results --cells grpc
-  wirelab explain results --cells grpc/echo/64B,grpc/echo/4KiB --categories mine.yaml
+  wirelab explain results --cells 'tcp:buffers=pooled,inflight=16; tcp' --categories mine.yaml
   wirelab explain before after --cells grpc
   wirelab explain results --cells grpc --try
   wirelab explain results --try --of p99 --budget 5m -o levers
@@ -276,7 +277,7 @@ with probes, the suspects of the explanation choose the levers.`,
 		return found, nil
 	})
 	f := cmd.Flags()
-	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two separated by a comma")
+	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two separated by a comma or a semicolon")
 	t.register(cmd)
 	f.DurationVar(&t.budget, "budget", defaultBudget, "`time` for --try: 3 repeats of each lever, then more of the undecided levers until all are decided or the time is over")
 	f.StringVarP(&output.directory, "output", "o", "", "`directory` for the run of --try (default: wirelab-runs/levers-DATE)")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/scenario"
 )
 
 // DefaultPair chooses the cells to explain. against is the first insight, and of is the slowest of the
@@ -136,11 +137,11 @@ func (i *Insight) IsAt(other *Insight) bool {
 func (i *Insight) Key() string { return i.Cell().Key() }
 
 // ExplainCells explains one cell, or the difference between two. cells holds one name, or two names
-// separated by a comma. A part of a name is enough.
+// separated by a comma or a semicolon. A part of a name is enough, and options may be in any order.
 func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	names := splitNames(cells, among)
 	if len(names) > 2 {
-		return nil, fmt.Errorf("%d cells were named: name one cell to explain, or two to compare", len(names))
+		return nil, fmt.Errorf("%d cells were named: name one cell to explain, or two to compare; put a semicolon between two names with commas", len(names))
 	}
 	var of, against *Insight
 	for _, name := range names {
@@ -153,35 +154,47 @@ func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	return Explain(of, against), nil
 }
 
-// splitNames splits the names of cells at the commas between them.
+// splitNames splits the names of cells at the semicolons between them, or else at a comma. A name may
+// itself contain commas, so it prefers one name, and then the first comma between two names of cells.
 func splitNames(cells string, among []Insight) []string {
-	names := strings.Split(cells, ",")
-	if len(names) > 2 {
-		names = splitVariants(names, among)
+	if strings.Contains(cells, ";") {
+		return lists.Map(strings.Split(cells, ";"), strings.TrimSpace)
 	}
-	return names
-}
-
-// splitVariants joins words to one or two names, because a name may itself contain commas.
-func splitVariants(words []string, among []Insight) []string {
+	isCell := func(name string) bool { return len(matchInsights(name, among)) > 0 }
+	words := strings.Split(cells, ",")
+	if isCell(cells) {
+		return []string{cells}
+	}
 	for cut := 1; cut < len(words); cut++ {
-		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
-		if !slices.ContainsFunc(names, func(name string) bool { return len(matchInsights(name, among)) == 0 }) {
-			return names
+		a, b := strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")
+		if isCell(a) && isCell(b) {
+			return []string{a, b}
 		}
-	}
-	if name := strings.Join(words, ","); len(matchInsights(name, among)) > 0 {
-		return []string{name}
 	}
 	return words
 }
 
-// matchInsights returns the insights with this name or variant. If there are none, it returns the
+// inOrder returns a name whose options are in the order of the variant, if the name has this variant.
+func inOrder(name, variant string) string {
+	for begin := 0; begin+len(variant) <= len(name); begin++ {
+		end := begin + len(variant) // another order is as long
+		if begin > 0 && name[begin-1] != '/' {
+			continue
+		}
+		if v, err := scenario.ParseVariant(name[begin:end]); err == nil && v.String() == variant {
+			return name[:begin] + variant + name[end:]
+		}
+	}
+	return name
+}
+
+// matchInsights returns the insights with this name or variant, whose options may be in any order. If there are none, it returns the
 // insights whose name contains the text.
 func matchInsights(name string, among []Insight) []*Insight {
 	var variants, parts []*Insight
 	for i := range among {
 		one := &among[i]
+		name := inOrder(name, one.Variant)
 		switch place := one.Key(); {
 		case place == name:
 			return []*Insight{one}

@@ -47,6 +47,40 @@ func TestTheCellsToExplainDifferInLittle(t *testing.T) {
 	}
 }
 
+// Names may have commas, and options in any order.
+func TestCellsAreNamedAsPeopleWriteThem(t *testing.T) {
+	const pooled, tiers = "tcp:buffers=pooled,inflight=16", "grpc:gogc=400,pool-tiers=256/4KiB"
+	insights := []Insight{looked("main", "tcp", 1, 40), looked("main", pooled, 1, 50), looked("main", tiers, 1, 90)}
+	for cells, want := range map[string][2]string{
+		"tcp":                            {"tcp", ""},
+		pooled:                           {pooled, ""},
+		"tcp:inflight=16,buffers=pooled": {pooled, ""},
+		"tcp," + pooled:                  {pooled, "tcp"},
+		"tcp:inflight=16,buffers=pooled,grpc:pool-tiers=256/4KiB,gogc=400":               {tiers, pooled},
+		"tcp:inflight=16,buffers=pooled; tcp":                                            {"tcp", pooled},
+		"main/grpc:pool-tiers=256/4KiB,gogc=400/echo/64B/c=1":                            {tiers, ""},
+		"grpc:pool-tiers=256/4KiB,gogc=400/echo/64B;tcp:inflight=16,buffers=pooled/echo": {pooled, tiers},
+	} {
+		e, err := ExplainCells(cells, insights)
+		if err != nil {
+			t.Errorf("%s: %v", cells, err)
+			continue
+		}
+		against := ""
+		if e.Against != nil {
+			against = e.Against.Variant
+		}
+		if e.Of.Variant != want[0] || against != want[1] {
+			t.Errorf("%s: %s against %q, want %q", cells, e.Of.Variant, against, want)
+		}
+	}
+	for cells, says := range map[string]string{"tcp,grpc,rest": "put a semicolon between two names with commas", "tcp;rest": `no probed cell matches "rest"`} {
+		if _, err := ExplainCells(cells, insights); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", cells, err)
+		}
+	}
+}
+
 // TestTwoRunsAreExplained: the cell that both have, or the named ones.
 func TestTwoRunsAreExplained(t *testing.T) {
 	inRun := func(run string, all ...Insight) []Insight {
