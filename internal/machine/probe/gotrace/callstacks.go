@@ -68,8 +68,8 @@ func (t *stackTable) indexOf(function string) int {
 	return at
 }
 
-// A mark says with which call stack a goroutine did something: it began to wait, woke another
-// goroutine, or began or ended a region.
+// A mark says with which call stack a goroutine did something and went on: it woke another goroutine, or
+// began or ended a region.
 type mark struct {
 	at    int64
 	stack stackID
@@ -85,9 +85,9 @@ type part struct {
 //
 // A goroutine that waits, or is in a system call, has the stack with which it began. One that is ready
 // has the stack with which it stopped running. A trace does not say where a goroutine ran: all time up
-// to a mark counts for the mark's stack, so a function that only computes counts for its caller. The
-// runtime's CPU profile would add marks, but takes only 100 samples per second and CPU, which is too
-// few for the slowest calls.
+// to a mark, or up to the end of running, counts for the stack there. So a function that only computes
+// counts for its caller. The runtime's CPU profile would add marks, but takes only 100 samples per
+// second and CPU, which is too few for the slowest calls.
 func (t *timeline) parts(g, from, until int64) iter.Seq[part] {
 	return func(yield func(part) bool) {
 		steps, next := t.steps[g], t.before(g, from)+1
@@ -101,8 +101,10 @@ func (t *timeline) parts(g, from, until int64) iter.Seq[part] {
 				end = max(from, steps[next].at)
 			}
 			one := part{now, from, min(until, end)}
-			if m, found := t.markAfter(g, from); found && now.to == running && m.at <= end {
+			if m, found := t.markAfter(g, from); now.to == running && found && m.at <= end {
 				one.until, one.stack = min(one.until, m.at), m.stack
+			} else if now.to == running && next < len(steps) {
+				one.stack = steps[next].stack
 			}
 			if from < one.until && !yield(one) {
 				return

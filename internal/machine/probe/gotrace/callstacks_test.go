@@ -33,9 +33,9 @@ func manyCalls(calls int, stacks *stackTable, wait func(call int) (ns int64, sta
 	}
 	for i := range calls {
 		name, begin := fmt.Sprint(CallRegion, i), at
+		client.marks[1] = append(client.marks[1], mark{at + 4, on("main.client;main.marked")})
 		do(client, 1, 10, step{to: inSyscall, why: writes, stack: on("main.client;main.call;net.(*conn).Write")})
 		do(client, 1, 10, step{to: running})
-		client.marks[1] = append(client.marks[1], mark{at + 5, on("main.client;main.call;main.marked")})
 		do(client, 1, 8, step{to: waiting, why: forNetwork, stack: on(waitsForAnswer)})
 		do(server, 5, 2, step{to: ready, by: nobody, stack: on("main.serve;net.(*conn).Read")})
 		do(server, 5, 1, step{to: running, by: nobody})
@@ -56,6 +56,7 @@ func manyCalls(calls int, stacks *stackTable, wait func(call int) (ns int64, sta
 		do(client, 1, 5, step{to: ready, by: nobody, stack: on(waitsForAnswer)})
 		do(client, 1, 5, step{to: running, by: nobody})
 		at += 20
+		client.marks[1] = append(client.marks[1], mark{at, on("main.client;main.call")})
 		client.regions = append(client.regions, region{name, 1, begin, at})
 		at += 100
 	}
@@ -141,12 +142,14 @@ func TestPlantedFunction(t *testing.T) {
 	const calls = 200 // between P40 and P60
 	got := timesByName(chosen, chosen.Median)
 	for stack, ns := range map[string]int64{
-		"server: run queue;main.serve;net.(*conn).Read": 1, // with the stack with which it blocked
-		"receive request;main.serve;net.(*conn).Read":   3,
-		"handler;" + writesAnswer:                       3, // with the stack of what it did next
-		"server: encode;" + writesAnswer:                6,
-		"client: run queue;" + waitsForAnswer:           5,
-		"client: decode;" + waitsForAnswer:              20, // nothing is known that it did
+		"server: run queue;main.serve;net.(*conn).Read":          1, // with the stack with which it blocked
+		"receive request;main.serve;net.(*conn).Read":            3,
+		"handler;" + writesAnswer:                                3, // with the stack of what it did next
+		"server: encode;" + writesAnswer:                         6,
+		"client: run queue;" + waitsForAnswer:                    5,
+		"client: decode;main.client;main.call":                   20,
+		"client: encode;main.client;main.marked":                 4,
+		"client: encode;main.client;main.call;net.(*conn).Write": 6,
 	} {
 		if got[stack] != calls*ns {
 			t.Errorf("%s: %d ns in the median calls, want %d: %v", stack, got[stack], calls*ns, got)

@@ -149,12 +149,12 @@ func (r *reading) add(e *trace.Event) {
 		r.span.BeginNS = at
 	}
 	r.span.EndNS = max(r.span.EndNS, at)
-	own := true // whether the event's call stack is of the goroutine that was running
+	marks := true // whether the event has a call stack of a goroutine that goes on running
 	switch e.Kind() {
 	case trace.EventStateTransition:
 		if s := e.StateTransition(); s.Resource.Kind == trace.ResourceGoroutine {
 			from, _ := s.Goroutine()
-			own = from != trace.GoUndetermined
+			marks = from != trace.GoUndetermined && s.Resource.Goroutine() != e.Goroutine()
 			r.change(at, &s, int64(e.Goroutine()))
 		}
 	case trace.EventRegionBegin:
@@ -185,8 +185,8 @@ func (r *reading) add(e *trace.Event) {
 			r.setWeights(at)
 		}
 	}
-	if g, stack := int64(e.Goroutine()), r.stackOf(e.Stack()); own && g != nobody && stack != unknownStack {
-		r.marks[g] = append(r.marks[g], mark{at, stack})
+	if g := int64(e.Goroutine()); marks && g != nobody && e.Stack() != trace.NoStack {
+		r.marks[g] = append(r.marks[g], mark{at, r.stackOf(e.Stack())})
 	}
 }
 
