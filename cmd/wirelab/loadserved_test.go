@@ -95,10 +95,39 @@ func servedSite() *http.ServeMux {
 	for path, takes := range map[string]time.Duration{"/quick": 2 * time.Millisecond, "/slow": 8 * time.Millisecond} {
 		site.HandleFunc(path, func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
 	}
+	shelf, queue := &stagedShelf{}, make(stagedQueue)
+	go queue.work() // ends with the test's process
+	site.HandleFunc("/locked", func(http.ResponseWriter, *http.Request) { shelf.take() })
+	site.HandleFunc("/queued", func(http.ResponseWriter, *http.Request) { queue.ask() })
 	site.HandleFunc("/new", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, strings.Repeat("-", len(r.Method))) // so that the length tells
 	})
 	return site
+}
+
+// A stagedShelf lets one request at a time hold its lock.
+type stagedShelf struct{ lock sync.Mutex }
+
+func (s *stagedShelf) take() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	time.Sleep(time.Millisecond)
+}
+
+// A stagedQueue answers one request at a time.
+type stagedQueue chan chan struct{}
+
+func (q stagedQueue) work() {
+	for answer := range q {
+		time.Sleep(time.Millisecond)
+		close(answer)
+	}
+}
+
+func (q stagedQueue) ask() {
+	answer := make(chan struct{})
+	q <- answer
+	<-answer
 }
 
 // loads runs wirelab load, and takes it for done where the machine was too noisy for a valid
