@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/base/units"
 )
@@ -193,7 +192,7 @@ func describeWait(i *Insight, c *Cause) string {
 	}
 	text := who + " " + what
 	if w.Function != "" {
-		text += " in " + w.Function[strings.LastIndexByte(w.Function, '/')+1:]
+		text += " in " + w.shortFunction()
 	}
 	return text + fmt.Sprintf(" (%s of a call's time, %s times %s)", units.Percent(w.Share), units.Number(w.Times), units.Time(w.Time/w.Times*1e3))
 }

@@ -3,6 +3,7 @@ package insight
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/data/record"
@@ -21,8 +22,11 @@ type Wait struct {
 }
 
 func (w Wait) name() string {
-	return w.For + " in " + cmp.Or(w.Function, "threads without names of functions")
+	return w.For + " in " + cmp.Or(w.shortFunction(), "threads without names of functions")
 }
+
+// shortFunction returns the function without its package's path, as in main.(*Store).Get.
+func (w Wait) shortFunction() string { return w.Function[strings.LastIndexByte(w.Function, '/')+1:] }
 
 const (
 	// leastTimes is the least number of waits per call: fewer are those of a rare kind of call, or of
@@ -144,7 +148,7 @@ func (f *waitFinder) waits(mean float64) []Wait {
 		if w.Times < least || w.Share < leastWaitShare {
 			continue
 		}
-		if at := slices.IndexFunc(counted, func(o Wait) bool { return o.name() == w.name() }); at >= 0 {
+		if at := slices.IndexFunc(counted, func(o Wait) bool { return o.For == w.For && o.Function == w.Function }); at >= 0 {
 			counted[at].Share, counted[at].Times, counted[at].Time = counted[at].Share+w.Share, counted[at].Times+w.Times, counted[at].Time+w.Time
 			continue
 		}

@@ -58,7 +58,7 @@ func TestOnlyWaitsInsideCallsCount(t *testing.T) {
 			served + "shop.example/db.Query internal/poll.(*FD).Read":          {2, 5},
 			served + "main.list runtime.chanrecv runtime.gopark":               {1, 2},
 			served + "main.list runtime.chanrecv1 main.x time.Now main.y a.b.": {1, 2},
-		}, []string{"data from the network in shop.example/db.Query", "a channel in main.list", "a sleep in main.handle"}},
+		}, []string{"data from the network in db.Query", "a channel in main.list", "a sleep in main.handle"}},
 		{"a server without a known library", map[string][2]float64{
 			"main.serve main.get" + lockEnd:                {1, 8},
 			"main.idle runtime.selectgo runtime.gopark":    {1, 9},

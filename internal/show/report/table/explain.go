@@ -149,7 +149,6 @@ func writeWaits(out *strings.Builder, e *insight.Explanation) {
 	fmt.Fprintf(out, "\nWhat calls wait for in the server's own functions\n")
 	table := newPairTable(out, e)
 	for _, w := range e.Waits[:min(len(e.Waits), maxShownParts)] {
-		w.Name = format.ShortFunction(w.Name)
 		table.row(w.Name, words.Micros, w)
 	}
 	table.end()
