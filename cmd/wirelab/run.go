@@ -227,8 +227,7 @@ func (a *app) replicateCommand() *cobra.Command {
 		Short: "Check which claims of published studies hold on this machine",
 		Long: `Replicate measures what the claims of studies need, and says whether each claim
 holds here: compatible, larger or smaller than claimed, not seen, refuted,
-reversed, not confirmed, not put to the test, underpowered, refused or not
-measured, and why. Claims of studies and wirelab's own are counted apart.
+reversed, not put to the test, underpowered, refused or not measured, and why. Claims of studies and wirelab's own are counted apart.
 Only the cells that a claim needs are measured: once, then twice more if the
 claim can be tested here, and then, after all studies had their turn, again for
 claims that are still open, until the time is over. It compares ratios, shapes

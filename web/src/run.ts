@@ -330,23 +330,13 @@ export interface Claim {
   claimed_ratio: number | null; // the claimed value; null if the study only claims a value above 1, or gives bounds
   at_least: number | null; // lower bound of the claim; null if it has none
   at_most: number | null; // upper bound of the claim; null if it has none
-  outcome: "compatible" | "larger" | "smaller" | "not seen" | "refuted" | "reversed" | "not confirmed" | "not put to the test" | "underpowered" | "refused" | "not measured";
-  reason: string; // why the ratio is missing, or why the claim was not put to the test or not confirmed; may be empty
-  ratio: number | null; // value of the expression; for a claim about a cause, the effect divided by the effect with the first factor changed
-  factors: ClaimFactor[]; // possible causes, the claimed one first; empty unless the claim is about a cause
+  outcome: "compatible" | "larger" | "smaller" | "not seen" | "refuted" | "reversed" | "not put to the test" | "underpowered" | "refused" | "not measured";
+  reason: string; // why the ratio is missing, or why the claim was not put to the test; may be empty
+  ratio: number | null; // value of the expression
   margin: number; // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
   p: number | null; // probability of an estimate this far from the border of the claim if the truth were on the border, corrected for the number of claims; null with too few pairs
   pairs: number; // number of repeats with all figures of the expression
   needed_pairs: number | null; // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
-  intervals: IntervalsByField;
-}
-
-/** A ClaimFactor is a possible cause of an effect. */
-export interface ClaimFactor {
-  name: string;
-  variant: string; // the variant with the factor changed
-  ratio: number | null; // the effect with the factor unchanged, divided by the effect with the factor changed; null if not measured
-  moves: "yes" | "reverse" | "no" | "unknown"; // how changing the factor changes the effect: yes means smaller, reverse means greater, no means the same within the margin, unknown means not proven
   intervals: IntervalsByField;
 }
 

@@ -105,18 +105,15 @@ func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") 
 func NeedsP99(name string) bool { return name == "p99" || name == "tail" }
 
 // An Expression is an expression that Parse has checked.
-type Expression struct {
-	program *vm.Program
-	usesIt  bool
-}
+type Expression struct{ program *vm.Program }
 
-// Parse checks an expression. If usesIt is true, the name `it` in the expression means a variant.
-func Parse(text string, usesIt bool) (*Expression, error) {
-	program, err := compile(text, environment("", "", nil, usesIt))
+// Parse checks an expression.
+func Parse(text string) (*Expression, error) {
+	program, err := compile(text, environment("", nil))
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{program, usesIt}, nil
+	return &Expression{program}, nil
 }
 
 // compile checks an expression that may use the names in over. The expression must return a number.
@@ -143,10 +140,10 @@ type Value struct {
 	Missing, Refused bool
 }
 
-// Evaluate evaluates the expression over figures of a part. The name `it` means the variant.
-func (e *Expression) Evaluate(part, it string, from Figures) Value {
+// Evaluate evaluates the expression over figures of a part.
+func (e *Expression) Evaluate(part string, from Figures) Value {
 	scope := &evaluation{from: from}
-	result, err := vm.Run(e.program, environment(part, it, scope, e.usesIt))
+	result, err := vm.Run(e.program, environment(part, scope))
 	number, _ := result.(float64)
 	switch {
 	case err != nil:
@@ -159,9 +156,9 @@ func (e *Expression) Evaluate(part, it string, from Figures) Value {
 
 // Needs lists the figures that an expression uses, each once, in the order of first use. shape
 // provides the sizes and clients of a part; its figures are ignored.
-func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
+func (e *Expression) Needs(part string, shape Figures) ([]Need, error) {
 	asks := &figureCollector{Figures: shape, seen: map[Need]bool{}}
-	if _, err := vm.Run(e.program, environment(part, it, &evaluation{from: asks}, e.usesIt)); err != nil {
+	if _, err := vm.Run(e.program, environment(part, &evaluation{from: asks})); err != nil {
 		return nil, firstLine(err)
 	}
 	return asks.all, nil

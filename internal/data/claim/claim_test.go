@@ -42,9 +42,9 @@ func measured() table {
 
 func TestEvaluate(t *testing.T) {
 	for _, test := range []struct {
-		text, part, it string
-		want           float64
-		reason         string
+		text, part string
+		want       float64
+		reason     string
 	}{
 		{text: `ratio("mean", "a", "b", 64, 1)`, want: 0.25},
 		{text: `ratio("mean", "a", "b")`, want: 0.25},
@@ -60,7 +60,6 @@ func TestEvaluate(t *testing.T) {
 		{text: `part("load").ratio("throughput", "a", "b")`, want: 2},
 		{text: `knee(by_clients("throughput", "a"))`, part: "load", want: math.Exp(math.Log(10) + math.Log(10)/2)},
 		{text: `converges(by_clients("throughput", "a"), by_clients("throughput", "b"))`, part: "load", want: 2 / (10.0 / 9)},
-		{text: `figure("mean", it, 64)`, it: "b", want: 40},
 		{text: `max(figure("mean", "a"), figure("mean", "b"))`, want: 40},
 		{text: `ratio("p99", "a", "b", 64, 1)`, reason: "no p99 of a in sizes, 64 B, 1 client"},
 		{text: `figure("mean", "a") - 10`}, // no positive number
@@ -68,12 +67,12 @@ func TestEvaluate(t *testing.T) {
 		if test.part == "" {
 			test.part = "sizes"
 		}
-		e, err := Parse(test.text, test.it != "")
+		e, err := Parse(test.text)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
 			continue
 		}
-		got := e.Evaluate(test.part, test.it, measured())
+		got := e.Evaluate(test.part, measured())
 		if test.want == 0 {
 			if !math.IsNaN(got.Number) || got.Reason != test.reason {
 				t.Errorf("%s is %v (%q), want nothing, because %q", test.text, got.Number, got.Reason, test.reason)
@@ -86,17 +85,17 @@ func TestEvaluate(t *testing.T) {
 
 // A sweep with a spoiled trial still crosses, and one with many does not tell.
 func TestCrossoverOfASweepWithHoles(t *testing.T) {
-	e, err := Parse(`crossover(by_size("mean", "a"), by_size("mean", "b"))`, false)
+	e, err := Parse(`crossover(by_size("mean", "a"), by_size("mean", "b"))`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := measured()
 	delete(all, Need{"mean", Cell{"sizes", "a", 64, 1}})
-	if got := e.Evaluate("sizes", "", all); math.Abs(got.Number/2048-1) > 1e-9 {
+	if got := e.Evaluate("sizes", all); math.Abs(got.Number/2048-1) > 1e-9 {
 		t.Errorf("with three of four points: %+v", got)
 	}
 	delete(all, Need{"mean", Cell{"sizes", "b", 16384, 1}})
-	if got := e.Evaluate("sizes", "", all); !math.IsNaN(got.Number) || !got.Missing || got.Reason != "no mean of a in sizes, 64 B" {
+	if got := e.Evaluate("sizes", all); !math.IsNaN(got.Number) || !got.Missing || got.Reason != "no mean of a in sizes, 64 B" {
 		t.Errorf("with two of four points: %+v", got)
 	}
 }
@@ -112,18 +111,18 @@ func TestMistakesAreNamed(t *testing.T) {
 		`"a"`:                       "expected float64",
 		``:                          "unexpected token",
 	} {
-		if _, err := Parse(text, false); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line that says %q", text, err, says)
 		}
 	}
 }
 
 func TestNeeds(t *testing.T) {
-	e, err := Parse(`crossover(by_size("mean", "a", 1), by_size("mean", it, 1)) / ratio("p99", it, "a", 64, 10)`, true)
+	e, err := Parse(`crossover(by_size("mean", "a", 1), by_size("mean", "b", 1)) / ratio("p99", "b", "a", 64, 10)`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs, err := e.Needs("sizes", "b", table{})
+	needs, err := e.Needs("sizes", table{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +194,7 @@ func TestPageNamesAll(t *testing.T) {
 			t.Errorf("docs/scenarios.md has no line %q", line)
 		}
 	}
-	for name := range environment("", "", nil, false) {
+	for name := range environment("", nil) {
 		if !strings.Contains(string(page), "`"+name+"(") && !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/scenarios.md does not explain %s", name)
 		}
@@ -203,13 +202,13 @@ func TestPageNamesAll(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(`ratio("mean", "a", "b", 64, 1)`, true)
-	f.Add(`crossover(by_size("mean", it), by_size("mean", "b"))`, true)
-	f.Add(`part("load").knee(by_clients("throughput", "a"))`, false)
-	f.Fuzz(func(_ *testing.T, text string, usesIt bool) {
-		if e, err := Parse(text, usesIt); err == nil {
-			e.Evaluate("sizes", "a", measured())
-			_, _ = e.Needs("sizes", "a", table{})
+	f.Add(`ratio("mean", "a", "b", 64, 1)`)
+	f.Add(`crossover(by_size("mean", "a"), by_size("mean", "b"))`)
+	f.Add(`part("load").knee(by_clients("throughput", "a"))`)
+	f.Fuzz(func(_ *testing.T, text string) {
+		if e, err := Parse(text); err == nil {
+			e.Evaluate("sizes", measured())
+			_, _ = e.Needs("sizes", table{})
 		}
 	})
 }

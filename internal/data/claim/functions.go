@@ -27,7 +27,7 @@ func (s *evaluation) noValue(format string, args ...any) float64 {
 
 // environment returns the names that an expression may use. Its functions read the figures of the
 // claim's part. The function named part returns the functions for another part.
-func environment(part, it string, s *evaluation, usesIt bool) map[string]any {
+func environment(part string, s *evaluation) map[string]any {
 	names := s.figuresOf(part)
 	names["part"] = func(name string) map[string]any { return s.figuresOf(name) }
 	maps.Copy(names, map[string]any{
@@ -35,9 +35,6 @@ func environment(part, it string, s *evaluation, usesIt bool) map[string]any {
 		"converges": s.converges, "step": s.step, "within": ratioToNearerBound,
 		"KiB": 1 << 10, "MiB": 1 << 20,
 	})
-	if usesIt {
-		names["it"] = it
-	}
 	return names
 }
 

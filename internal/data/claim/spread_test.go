@@ -29,11 +29,11 @@ func TestSpread(t *testing.T) {
 	} {
 		got := Spread{}
 		for name, share := range map[string]*float64{"rows": &got.Rows, "columns": &got.Columns, "neither": &got.Neither} {
-			e, err := Parse(`1 + spread("mean", 64, 1, `+variants+`).`+name, false) // no claim is 0
+			e, err := Parse(`1 + spread("mean", 64, 1, ` + variants + `).` + name) // no claim is 0
 			if err != nil {
 				t.Fatal(err)
 			}
-			*share = e.Evaluate("p", "", test.cells).Number - 1
+			*share = e.Evaluate("p", test.cells).Number - 1
 		}
 		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 		if !near(got.Rows, test.want.Rows) || !near(got.Columns, test.want.Columns) || !near(got.Neither, test.want.Neither) {
@@ -47,19 +47,19 @@ func TestSpreadNeedsATable(t *testing.T) {
 		`spread("mean", 64, 1, [["tcp", "tcp-b"]]).rows`, `spread("mean", 64, 1, [["tcp"], ["grpc"]]).rows`,
 		`spread("mean", 64, 1, [["tcp", "tcp-b"], ["grpc"]]).rows`, `spread("mean", 64, 1, [1, 2]).rows`,
 	} {
-		e, err := Parse(text, false)
+		e, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if value := e.Evaluate("p", "", table{}); !math.IsNaN(value.Number) || value.Reason == "" {
+		if value := e.Evaluate("p", table{}); !math.IsNaN(value.Number) || value.Reason == "" {
 			t.Errorf("%s comes to %v, because %q", text, value.Number, value.Reason)
 		}
 	}
-	e, err := Parse(`spread("mean", 64, 1, [["tcp", "tcp-b"], ["grpc", "grpc-b"]]).rows`, false)
+	e, err := Parse(`spread("mean", 64, 1, [["tcp", "tcp-b"], ["grpc", "grpc-b"]]).rows`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if needs, err := e.Needs("p", "", table{}); err != nil || len(needs) != 4 {
+	if needs, err := e.Needs("p", table{}); err != nil || len(needs) != 4 {
 		t.Errorf("needs %v, %v; want its four cells", needs, err)
 	}
 }

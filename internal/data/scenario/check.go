@@ -147,13 +147,14 @@ func (c *checker) levers(in func(...any) treePath, p Part) *problem {
 		return nil
 	}
 	has := func(v Variant) bool {
-		return slices.ContainsFunc(p.Stacks, func(one Variant) bool { return one.String() == v.String() })
+		all := slices.Concat(p.Stacks, p.Yardsticks) // a stack that cannot be measured here is among the yardsticks
+		return slices.ContainsFunc(all, func(one Variant) bool { return one.String() == v.String() })
 	}
 	switch {
 	case !slices.Contains([]string{"", "mean", "p99", "cpu"}, l.Figure):
 		return c.problem(in("levers", "figure"), "figure: found %q: want mean, p99 or cpu", l.Figure)
 	case len(l.Tried) == 0:
-		return c.problem(in("levers", "tried"), "part %s tries no lever: list one or more under `tried`, or leave `levers` out", p.Name)
+		return c.problem(in("levers", "tried"), "part %s tries no lever: list other variants of the first stack under `stacks`, or leave `levers` out", p.Name)
 	case l.Against.Stack != "" && !has(l.Against):
 		return c.problem(in("levers", "against"), "against: the part has no stack %s: list it under `stacks`", l.Against)
 	}
@@ -247,10 +248,6 @@ func (c *checker) claim(s *Scenario, claimed *Claim) error {
 		return errors.New("found `claimed` beside `at-least` or `at-most`: leave one or the other out")
 	case claimed.AtLeast > 0 && claimed.AtMost > 0 && claimed.AtLeast >= claimed.AtMost:
 		return fmt.Errorf("found `at-least` %v and `at-most` %v: want `at-least` below `at-most`", claimed.AtLeast, claimed.AtMost)
-	case claimed.IsCause() && len(claimed.Factors) == 0:
-		return errors.New("a claim about a cause needs `factors`: what is changed, and in which stack")
-	case !claimed.IsCause() && len(claimed.Factors) > 0:
-		return errors.New("`factors` needs `effect`: the stack that shows the effect")
 	}
 	if bases := []Basis{"", BasisPublished, BasisInferred, BasisOwnBounds, BasisOwn}; !slices.Contains(bases, claimed.Basis) {
 		return fmt.Errorf("basis: want published, inferred, own bounds or own, found %q", claimed.Basis)

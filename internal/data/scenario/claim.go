@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/claim"
 	"wirelab.dev/internal/data/record"
@@ -42,27 +44,28 @@ type Claim struct {
 	// What the measurement must be like to test the claim. Otherwise the claim is not put to the
 	// test.
 	Needs Precondition `json:"needs,omitzero"`
-	// For a claim about a cause: the variant that shows the effect. The expression then uses the
-	// name it for the variant. The claim is the ratio of the expression's values for this variant
-	// and for the variant whose first factor is changed.
-	Effect Variant `json:"effect,omitzero"`
-	// The possible causes, each with the variant in which it is changed. The first factor is the
-	// claimed cause.
-	Factors []Factor `json:"factors,omitempty"`
 }
 
-// UnmarshalJSON reads a claim from a manifest. Old manifests have no expression: their claims
-// compare a figure of two variants.
+// UnmarshalJSON reads a claim from a manifest. Old manifests have claims without an expression, which
+// compare a figure of two variants, and claims whose expression is about a variant called it.
 func (c *Claim) UnmarshalJSON(data []byte) error {
 	type plain Claim
 	var written struct {
 		plain
-		Of, Against, Figure, Below string
+		Of, Against, Figure, Below, Effect string
+		Factors                            []struct{ Stack string }
 	}
 	if err := json.Unmarshal(data, &written); err != nil {
 		return err
 	}
 	*c = Claim(written.plain)
+	if written.Effect != "" && len(written.Factors) > 0 {
+		of := func(variant string) string {
+			return theVariant().ReplaceAllLiteralString(c.Find, strconv.Quote(variant))
+		}
+		c.Find = "(" + of(written.Effect) + ") / (" + of(written.Factors[0].Stack) + ")"
+		c.Needs.Find = theVariant().ReplaceAllLiteralString(c.Needs.Find, strconv.Quote(written.Effect))
+	}
 	if c.Find != "" || written.Figure == "" {
 		return nil
 	}
@@ -75,6 +78,9 @@ func (c *Claim) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
+
+// theVariant matches the variable of an old claim about a cause.
+var theVariant = pattern.Lazy(`\bit\b`)
 
 // A Basis says whether a study published a claim and the claimed value.
 type Basis string
@@ -113,14 +119,6 @@ type Precondition struct {
 	AtMost float64 `json:"at-most,omitempty" jsonschema:"exclusiveMinimum=0"`
 }
 
-// A Factor is a possible cause of an effect.
-type Factor struct {
-	// The thing that is changed, as a noun.
-	Name string `json:"name" jsonschema:"required"`
-	// The variant in which the factor is changed, and nothing else.
-	Stack Variant `json:"stack" jsonschema:"required"`
-}
-
 // A Quoted is a number, or an expression over published figures.
 type Quoted string
 
@@ -130,29 +128,17 @@ func (q *Quoted) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// IsCause reports whether the claim states the cause of an effect.
-func (c *Claim) IsCause() bool { return c.Effect.Stack != "" }
-
-// Variants returns the variants for which the expression is evaluated, first the one with the
-// effect. It returns one empty name if the expression names the variants itself.
-func (c *Claim) Variants() []string {
-	if !c.IsCause() {
-		return []string{""}
-	}
-	return append([]string{c.Effect.String()}, lists.Map(c.Factors, func(f Factor) string { return f.Stack.String() })...)
-}
-
 // Needs returns the figures that test a claim. The scenario may lack cells of some figures, for
 // example if --quick removed sizes or clients.
 func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 	if _, err := s.partOf(c.Part); err != nil {
 		return nil, err
 	}
-	all, err := s.needsOf(c.Find, c)
+	all, err := s.needsOf(c.Find, c.Part)
 	if err != nil || c.Needs.Find == "" {
 		return all, err
 	}
-	more, err := s.needsOf(c.Needs.Find, c)
+	more, err := s.needsOf(c.Needs.Find, c.Part)
 	if err != nil {
 		return nil, fmt.Errorf("needs: %w", err)
 	}
@@ -162,23 +148,21 @@ func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 	return all, nil
 }
 
-// needsOf returns the figures of one of the claim's expressions.
-func (s *Scenario) needsOf(find string, c *Claim) ([]claim.Need, error) {
-	expression, err := claim.Parse(find, c.IsCause())
+// needsOf returns the figures of an expression over the cells of a part.
+func (s *Scenario) needsOf(find, part string) ([]claim.Need, error) {
+	expression, err := claim.Parse(find)
 	if err != nil {
 		return nil, fmt.Errorf("find: %w", err)
 	}
+	shape := &shape{scenario: s}
+	needs, err := expression.Needs(part, shape)
+	if err := cmp.Or(shape.err, err); err != nil {
+		return nil, fmt.Errorf("find: %w", err)
+	}
 	var all []claim.Need
-	for _, variant := range c.Variants() {
-		shape := &shape{scenario: s}
-		needs, err := expression.Needs(c.Part, variant, shape)
-		if err := cmp.Or(shape.err, err); err != nil {
-			return nil, fmt.Errorf("find: %w", err)
-		}
-		for _, need := range needs {
-			need.Cell = shape.resolve(need.Cell)
-			all = lists.AppendNew(all, need)
-		}
+	for _, need := range needs {
+		need.Cell = shape.resolve(need.Cell)
+		all = lists.AppendNew(all, need)
 	}
 	return all, nil
 }

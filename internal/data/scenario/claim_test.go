@@ -23,9 +23,7 @@ claims:
   - {says: least, part: b, find: 'ratio("cpu", "rest", "tcp")', at-most: 1}
   - says: the other library causes it
     part: b
-    find: figure("mean", it, 64)
-    effect: grpc
-    factors: [{name: the library, stack: tcp}]
+    find: ratio("mean", "tcp", "grpc", 64)
     claimed: cited("t", "tcp", "mean") / cited("t", "grpc", "mean")
 published: somewhere
 defaults:
@@ -50,7 +48,7 @@ func TestClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Claims) != 4 || s.Claims[0].Ratio != 0.5 || s.Claims[3].Ratio != 0.25 || s.Claims[3].Effect.String() != "grpc" {
+	if len(s.Claims) != 4 || s.Claims[0].Ratio != 0.5 || s.Claims[3].Ratio != 0.25 {
 		t.Fatalf("claims %+v", s.Claims)
 	}
 	for part, want := range map[string]int{"a": 1, "b": 2} { // none of what is not measured
@@ -73,8 +71,7 @@ func TestClaims(t *testing.T) {
 		{"claimed: 0.5", "claimed: 0.5\n    at-least: 2", "leave one or the other out"},
 		{"at-most: 1", "at-most: 1, at-least: 2", "want `at-least` below `at-most`"},
 		{`cited("t", "grpc"`, `cited("t", "quic"`, "claimed: found 0 published figures"},
-		{"effect: grpc", "", "`factors` needs `effect`"},
-		{"factors: [", "# [", "needs `factors`"},
+		{"claimed: 0.5", "effect: grpc", "effect"},
 		{"published: somewhere", "published: elsewhere", "published: no table of elsewhere"},
 		{"says: less\n", "says: \"\"\n", "needs `says`"},
 		{"- name: a", "- name: a\n    profile: allocations", "is profiled and has no figures"},

@@ -97,6 +97,7 @@ func scenarioOf(tree *ast.MappingNode, words Vocabulary) (*Scenario, *problem) {
 				part.Stacks[j] = words.Secure(v)
 			}
 		}
+		part.Levers.setDefault(part.Stacks)
 	}
 	c := checker{tree: tree, words: words}
 	return s, c.scenario(s)

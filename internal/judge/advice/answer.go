@@ -25,14 +25,14 @@ func Answer(s *analysis.Summary) []string {
 		lines := append(words.CutLines(slices.Concat(serviceAnswers(s), mostFailures(s), fleetLine(s))), LoadRemarks(s)...)
 		return lines[:min(len(lines), words.MaxLines)]
 	}
-	if len(s.Levers) > 0 {
+	if len(s.Levers) > 0 && len(s.Claims) == 0 {
 		return Levers(nil, s)
 	}
 	if d := analysis.NewVersionDiff(s); d != nil {
 		return words.CutLines(slices.Concat(versionAnswer(s, d), mostFailures(s), fleetLine(s), trustLine(s)))
 	}
 	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s), reasonLine(s))
-	lines := slices.Concat(rejudgedCount(s), missedGoal(s), claimCount(s), findings(s))
+	lines := slices.Concat(rejudgedCount(s), missedGoal(s), claimCount(s), studyLever(s), findings(s))
 	return words.CutLines(append(lines[:min(len(lines), words.MaxLines-len(last))], last...))
 }
 

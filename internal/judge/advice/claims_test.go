@@ -21,12 +21,6 @@ func TestClaimsInWords(t *testing.T) {
 	borderline.Outcome = compare.Underpowered
 	unmeasured.Ratio, unmeasured.Outcome, unmeasured.Reason = nil, compare.Unmeasured, "no mean of grpc in unary"
 	cause.Says, cause.But = "the codec causes it", "its own table says otherwise"
-	cause.Factors = []compare.ClaimFactor{
-		{Name: "the codec", Moves: compare.FactorMoves, Ratio: &matrix.Figure{Value: 3}},
-		{Name: "the wire", Moves: compare.FactorMovesNot, Ratio: &matrix.Figure{Value: 1.02}},
-		{Name: "the pool", Moves: compare.FactorMovesNot},
-		{Name: "the collector", Moves: compare.FactorUndecided},
-	}
 	s := &analysis.Summary{Results: analysis.Results{Claims: []compare.Claim{
 		claim, grows, open, borderline, unmeasured, cause,
 		{Says: "a file server is cheaper", Outcome: compare.Unmeasured, Unasked: true},
@@ -37,7 +31,7 @@ func TestClaimsInWords(t *testing.T) {
 		"“a codec takes a tenth off” (F1): undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. Computed as " + find + " in unary.",
 		"“a codec takes a tenth off” (F1): undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. Computed as " + find + " in unary.",
 		"“a codec takes a tenth off” (F1): not measured here: no mean of grpc in unary.",
-		"“the codec causes it” (F1): a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; the effect shrinks with the change of the codec (3×); no influence: the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. Computed as " + find + " in unary.",
+		"“the codec causes it” (F1): a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; but its own table says otherwise. Computed as " + find + " in unary.",
 		"Not judged, because only `run --yardstick` measures the yardstick: “a file server is cheaper”.",
 	}
 	got := claimSentences(s)
@@ -51,6 +45,18 @@ func TestClaimsInWords(t *testing.T) {
 	}
 }
 
+// A study that asks for levers names the one that moves a point the most.
+func TestAStudyNamesItsLever(t *testing.T) {
+	s := leversOf(leverOf("conns=4", compare.Faster, 0.9))
+	best := leversOf(leverOf("gogc=400", compare.Faster, 0.6), leverOf("inflight=8", compare.Slower, 2)).Levers[0]
+	best.RequestBytes, best.ResponseBytes, best.Clients = 64, 64, 50
+	s.Levers = append(s.Levers, best, leversOf(leverOf("tls=on", compare.Undecided, 0.1)).Levers[0])
+	s.Claims = []compare.Claim{{Says: "it", Outcome: compare.Underpowered, Pairs: 1}}
+	if got, want := strings.Join(Answer(s), "\n"), "Lever: gogc=400: over grpc:gogc=10 at 64 B with 50 clients, calls take 0.6× (0.57 to 0.63) the time."; !strings.Contains(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
 // A study leads with its measured figures, also after one trial; expressions and rows come later.
 func TestStudyLeadsWithItsFigures(t *testing.T) {
 	figure := func(name, variant string, clients int, value float64) compare.ClaimFigure {
@@ -59,17 +65,17 @@ func TestStudyLeadsWithItsFigures(t *testing.T) {
 	s := &analysis.Summary{Results: analysis.Results{Claims: []compare.Claim{
 		{Says: "more", Figures: []compare.ClaimFigure{figure("throughput", "a", 48, 2000), figure("throughput", "b", 48, 1000)}, Outcome: compare.Underpowered},
 		{
-			Says: "a cause", Outcome: compare.Underpowered, Factors: []compare.ClaimFactor{{Name: "a limit", Variant: "tcp:inflight=50"}},
+			Says: "a cause", Outcome: compare.Underpowered,
 			Figures: []compare.ClaimFigure{figure("p99", "tcp", 500, 67_000), figure("p99", "tcp:inflight=50", 500, 29_000)},
 		},
 	}}}
 	text := strings.Join(claimSentences(s), "\n")
-	holds(t, text, "1 trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms; throughput with 48 clients: a 2,000/s, b 1,000/s.")
-	if got, want := strings.Join(StudyLead(s), "\n"), "1 trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms\nThroughput with 48 clients: a 2,000/s, b 1,000/s"; got != want {
+	holds(t, text, "1 trial each, so nothing is proven: throughput with 48 clients: a 2,000/s, b 1,000/s; P99 with 500 clients: tcp 67 ms, tcp:inflight=50 29 ms.")
+	if got, want := strings.Join(StudyLead(s), "\n"), "1 trial each, so nothing is proven: throughput with 48 clients: a 2,000/s, b 1,000/s\nP99 with 500 clients: tcp 67 ms, tcp:inflight=50 29 ms"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s.Claims[1].Figures[0].Value = nil // the effect itself was not measured
-	if text := strings.Join(claimSentences(s), "\n"); strings.Contains(text, "a limit 29 ms") {
+	if text := strings.Join(claimSentences(s), "\n"); strings.Contains(text, "tcp:inflight=50 29 ms") {
 		t.Error(text)
 	}
 }

@@ -52,6 +52,22 @@ func Levers(e *insight.Explanation, runs ...*analysis.Summary) []string {
 	return words.CutLines(slices.Concat(why, lines[:min(len(lines), max(1, words.MaxLines-len(why)-len(last)))], last))
 }
 
+// studyLever names the lever that moves a point of a study the most, if the study asks for levers.
+func studyLever(s *analysis.Summary) []string {
+	var of *compare.LeverTest
+	var best *compare.LeverEffect
+	for i := range s.Levers {
+		t := &s.Levers[i]
+		if helps, _ := splitLevers(t); len(helps) > 0 && (best == nil || helps[0].Ratio.Value < best.Ratio.Value) {
+			of, best = t, helps[0]
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("Lever: %s: over %s at %s with %s, %s.", best.Name, of.Plain, words.PayloadText(of.Payload), words.Clients(of.Clients), effectSentence(of, best))}
+}
+
 // splitLevers separates the levers that help from the others that were tried alone.
 func splitLevers(t *compare.LeverTest) (helps, rest []*compare.LeverEffect) {
 	for i := range t.Levers {

@@ -39,25 +39,22 @@ func claimSentences(s *analysis.Summary) []string {
 // the claims follow.
 const maxLeadClauses = 2
 
-// leadClauses returns the figures of the first claims. Claims about causes come first, because
-// most studies ask for a cause. The first text warns of too few trials for an interval.
+// leadClauses returns the figures of the first claims. The first text warns of too few trials for an
+// interval.
 func leadClauses(s *analysis.Summary) (clauses []string) {
-	for _, causes := range []bool{true, false} {
-		for i := range s.Claims {
-			c := &s.Claims[i]
-			if causes != (len(c.Factors) > 0) || len(clauses) == maxLeadClauses {
-				continue
-			}
-			text, trials := leadClause(c)
-			head, _, _ := strings.Cut(text, ": ")
-			if text == "" || slices.ContainsFunc(clauses, func(known string) bool { return strings.Contains(known, head+": ") }) {
-				continue
-			}
-			if len(clauses) == 0 && trials < matrix.LeastTrials {
-				text = words.Count(trials, "trial") + " each, so nothing is proven: " + text
-			}
-			clauses = append(clauses, text)
+	for i := range s.Claims {
+		if len(clauses) == maxLeadClauses {
+			break
 		}
+		text, trials := leadClause(&s.Claims[i])
+		head, _, _ := strings.Cut(text, ": ")
+		if text == "" || slices.ContainsFunc(clauses, func(known string) bool { return strings.Contains(known, head+": ") }) {
+			continue
+		}
+		if len(clauses) == 0 && trials < matrix.LeastTrials {
+			text = words.Count(trials, "trial") + " each, so nothing is proven: " + text
+		}
+		clauses = append(clauses, text)
 	}
 	return clauses
 }
@@ -96,7 +93,7 @@ func leadClause(c *compare.Claim) (text string, trials int) {
 			trials = min(trials, c.Figures[i].Trials)
 		}
 		if len(values) == len(places) {
-			items = append(items, changeName(c, variant)+" "+strings.Join(values, " → "))
+			items = append(items, variant+" "+strings.Join(values, " → "))
 		} else if n == 0 {
 			return "", 0 // the other variants are compared with this one
 		}
@@ -105,16 +102,6 @@ func leadClause(c *compare.Claim) (text string, trials int) {
 		return "", 0
 	}
 	return figureName(first.Figure) + placeText(where) + ": " + strings.Join(items, ", "), trials
-}
-
-// changeName names a variant by the factor that it changes.
-func changeName(c *compare.Claim, variant string) string {
-	for _, f := range c.Factors {
-		if f.Variant == variant {
-			return f.Name
-		}
-	}
-	return variant
 }
 
 // placeText describes one or two places, such as " at 64 KiB, 1 → 48 clients".
@@ -183,7 +170,6 @@ var outcomePhrases = map[compare.Outcome]string{
 	compare.NotSeen:      "no such effect was seen here",
 	compare.Refuted:      "refuted here",
 	compare.Reversed:     "the opposite was found here",
-	compare.NotConfirmed: "an effect here, but the cause is not confirmed",
 	compare.NotTested:    "not put to the test here",
 	compare.Underpowered: "undecided here",
 	compare.Refused:      "measured here, but the figures were refused",
@@ -206,9 +192,6 @@ func claimSentence(c *compare.Claim) string {
 		sentence += "; it is so close to the limit between two answers that 10,000 repeats might not decide it"
 	default:
 		sentence += fmt.Sprintf("; about %d repeats would decide it", *c.NeededPairs)
-	}
-	if len(c.Factors) > 0 {
-		sentence += "; " + c.FactorsInWords()
 	}
 	if c.But != "" {
 		sentence += "; but " + c.But

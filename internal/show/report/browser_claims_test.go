@@ -22,7 +22,6 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 			Row: "F1", Says: "a codec halves it", Part: "matrix", Find: `ratio("server-cpu", "tcp", "grpc")`, ClaimedRatio: new(0.5),
 			Figures: []compare.ClaimFigure{figure("tcp", 16), figure("grpc", 20)}, But: "it says otherwise elsewhere",
 			Pairs: 3, Ratio: new(fixtureFigure(0.8)), Outcome: compare.Smaller,
-			Factors: []compare.ClaimFactor{{Name: "the codec", Variant: "tcp", Moves: compare.FactorMoves, Ratio: new(fixtureFigure(1.5))}},
 		},
 		{Says: "nobody looked", Part: "matrix", Outcome: compare.Unmeasured, Reason: "no mean of tcp in matrix"},
 	}
@@ -42,7 +41,6 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	tab.want("a claim's outcome", `document.querySelector("#claims .claims tbody .outcome").textContent`, "smaller")
 	tab.want("what is claimed", `document.querySelector("#claims .claims tbody td.number").textContent`, "0.5×")
 	tab.want("what stands against it", `document.querySelector("#claims .claims tbody th").textContent.includes("But it says otherwise elsewhere")`, "true")
-	tab.want("what moves it", `document.querySelector("#claims .claims tbody .factors").textContent`, "the codec 1.50×: moves it")
 	tab.want("why not", `document.querySelector("#claims tr.faint").textContent.includes("no mean of tcp in matrix")`, "true")
 	tab.want("what was not measured", `[...document.querySelectorAll("#claims tr.faint td")].map(td => td.textContent).includes("–")`, "true")
 	tab.want("the bytes of each", `[...document.querySelectorAll("#allocations table")][0].querySelector("tbody td").textContent`, "2 MiB")

@@ -1,6 +1,6 @@
 // What was claimed elsewhere, and what this run says to it.
 
-import type { Claim, ClaimFactor, ClaimFigure, Run } from "../data";
+import type { Claim, ClaimFigure, Run } from "../data";
 import { Figure } from "../figure";
 import { bytes, micros, percent, perSecond, plain, times } from "../format";
 import { Claimed } from "./claimed";
@@ -10,7 +10,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
   return (
     <section id="claims">
       <h2>What is claimed</h2>
-      <p class="note">Each claim has one interval, computed from its value in each repeat and corrected for the number of claims. The verdict follows from this interval. Compatible: the effect is as large as claimed. Larger: it is larger. Smaller: there is an effect, and it is smaller. Not seen: it is smaller than claimed, and perhaps there is none. Refuted: there is none, or the value is out of bounds. Reversed: there is the opposite effect. Not confirmed: other causes have the same effect. Not put to the test: the figures say nothing about the claim. Underpowered: more repeats are needed. Refused: the figures were measured, but checks refused them.</p>
+      <p class="note">Each claim has one interval, computed from its value in each repeat and corrected for the number of claims. The verdict follows from this interval. Compatible: the effect is as large as claimed. Larger: it is larger. Smaller: there is an effect, and it is smaller. Not seen: it is smaller than claimed, and perhaps there is none. Refuted: there is none, or the value is out of bounds. Reversed: there is the opposite effect. Not put to the test: the figures say nothing about the claim. Underpowered: more repeats are needed. Refused: the figures were measured, but checks refused them.</p>
       {claims.some((claim) => claim.row) && <p class="note">A row such as K12 is the study's letter with the number of a finding: K kernel study, F fast gRPC, C client bottleneck, U users API, Q connection lifecycle.</p>}
       <Claimed claims={claims} />
       <div class="scroll" tabIndex={0}>
@@ -58,17 +58,10 @@ function From({ claim }: { claim: Claim }) {
   const figures = claim.figures.map((figure, i) => <FigureOf key={i} figure={figure} />);
   return (
     <>
-      {claim.factors.length > 0 && <div class="factors">{claim.factors.map((factor) => <Factor key={factor.name} factor={factor} />)}</div>}
       {figures.length <= few ? figures : <details><summary>{figures.length} figures</summary>{figures}</details>}
       <details><summary>Expression</summary><code>{claim.find}</code> in {claim.part}</details>
     </>
   );
-}
-
-const moves = { yes: "moves it", reverse: "makes it greater", no: "does not move it", unknown: "undecided" };
-
-function Factor({ factor }: { factor: ClaimFactor }) {
-  return <div title={factor.variant}>{factor.name} {times(factor.ratio)}: {moves[factor.moves]}</div>;
 }
 
 function FigureOf({ figure }: { figure: ClaimFigure }) {

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -33,10 +32,9 @@ type Claim struct {
 	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if the study only claims a value above 1, or gives bounds
 	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // lower bound of the claim; null if it has none
 	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // upper bound of the claim; null if it has none
-	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=not seen,enum=refuted,enum=reversed,enum=not confirmed,enum=not put to the test,enum=underpowered,enum=refused,enum=not measured"`
-	Reason       string         `json:"reason"`                             // why the ratio is missing, or why the claim was not put to the test or not confirmed; may be empty
-	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression; for a claim about a cause, the effect divided by the effect with the first factor changed
-	Factors      []ClaimFactor  `json:"factors"`                            // possible causes, the claimed one first; empty unless the claim is about a cause
+	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=not seen,enum=refuted,enum=reversed,enum=not put to the test,enum=underpowered,enum=refused,enum=not measured"`
+	Reason       string         `json:"reason"`                             // why the ratio is missing, or why the claim was not put to the test; may be empty
+	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression
 	Margin       float64        `json:"margin"`                             // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
 	P            float64        `json:"p" jsonschema:"nullable"`            // probability of an estimate this far from the border of the claim if the truth were on the border, corrected for the number of claims; null with too few pairs
 	Pairs        int            `json:"pairs"`                              // number of repeats with all figures of the expression
@@ -65,23 +63,6 @@ type ClaimFigure struct {
 	inBlocks bool
 }
 
-// A ClaimFactor is a possible cause of an effect. Moves tells whether the factor changes the
-// effect.
-type ClaimFactor struct {
-	Name    string         `json:"name"`
-	Variant string         `json:"variant"`                                                       // the variant with the factor changed
-	Ratio   *matrix.Figure `json:"ratio"`                                                         // the effect with the factor unchanged, divided by the effect with the factor changed; null if not measured
-	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // how changing the factor changes the effect: yes means smaller, reverse means greater, no means the same within the margin, unknown means not proven
-}
-
-// Values of [ClaimFactor.Moves].
-const (
-	FactorMoves     = "yes"
-	FactorMovesUp   = "reverse"
-	FactorMovesNot  = "no"
-	FactorUndecided = "unknown"
-)
-
 // An Outcome tells how a run's result agrees with a claim.
 type Outcome string
 
@@ -93,7 +74,6 @@ const (
 	NotSeen      Outcome = "not seen"            // the effect is smaller than claimed, and perhaps there is none
 	Refuted      Outcome = "refuted"             // there is no effect beyond the margin, or the value is out of bounds
 	Reversed     Outcome = "reversed"            // there is the opposite effect
-	NotConfirmed Outcome = "not confirmed"       // the cause has an effect, and other causes have as much
 	NotTested    Outcome = "not put to the test" // the figures say nothing about the claim
 	Underpowered Outcome = "underpowered"        // too few trials to decide
 	Refused      Outcome = "refused"             // the figures were measured, but checks refused them
@@ -101,7 +81,7 @@ const (
 )
 
 // Outcomes lists the outcomes of claims in the order of their counts in reports.
-var Outcomes = []Outcome{Compatible, Larger, Smaller, NotSeen, Refuted, Reversed, NotConfirmed, NotTested, Underpowered, Refused, Unmeasured}
+var Outcomes = []Outcome{Compatible, Larger, Smaller, NotSeen, Refuted, Reversed, NotTested, Underpowered, Refused, Unmeasured}
 
 // CountOutcomes counts the outcomes in words: one line for the claims of published studies, and one
 // for the scenario's own claims.
@@ -176,29 +156,6 @@ func (c *Claim) claimedNumber() string {
 	return "> 1×"
 }
 
-// FactorsInWords describes which factors change the effect, and which do not.
-func (c *Claim) FactorsInWords() string {
-	var texts []string
-	for _, kind := range []struct{ moves, head string }{
-		{FactorMoves, "the effect shrinks with the change of "}, {FactorMovesUp, "the effect grows with the change of "}, {FactorMovesNot, "no influence: "}, {FactorUndecided, "undecided: "},
-	} {
-		var names []string
-		for _, f := range c.Factors {
-			if f.Moves == kind.moves {
-				name := f.Name
-				if f.Ratio != nil {
-					name += " (" + units.Number(f.Ratio.Value) + "×)"
-				}
-				names = append(names, name)
-			}
-		}
-		if len(names) > 0 {
-			texts = append(texts, kind.head+strings.Join(names, ", "))
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
 // claimRule has a larger margin than comparisons, because claims come from other machines.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
@@ -221,7 +178,6 @@ func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	}
 	for i := range all {
 		all[i].takeFitted()
-		all[i].compareWithRivals()
 		all[i].checkSetUp()
 	}
 	return all
@@ -310,31 +266,11 @@ func judgeClaimsAt(from evidence) []Claim {
 		c := &all[judged[n]]
 		c.Ratio = new(matrix.FigureOf(test.Ratio))
 		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), from.look.Level.Adjust(test.P), test.Margin
-		if len(c.Factors) > 0 {
-			c.Factors[0].Ratio = c.Ratio // the claim is about this factor
-		}
 		if test.Trials > 0 {
 			c.NeededPairs = &test.Trials
 		}
 	}
 	return all
-}
-
-// compareWithRivals checks that no other factor moves the effect as much as the claimed cause. The
-// cause of an effect is only confirmed if the interval of every other factor lies below its own.
-func (c *Claim) compareWithRivals() {
-	if c.Outcome != Compatible && c.Outcome != Larger || len(c.Factors) == 0 || c.Ratio.Interval == nil {
-		return
-	}
-	var rivals []string
-	for _, f := range c.Factors[1:] {
-		if f.Ratio != nil && f.Ratio.Interval != nil && f.Moves == FactorMoves && f.Ratio.Interval.High >= c.Ratio.Interval.Low {
-			rivals = append(rivals, f.Name)
-		}
-	}
-	if len(rivals) > 0 {
-		c.Outcome, c.Reason = NotConfirmed, "as strong may be: "+strings.Join(rivals, ", ")
-	}
 }
 
 // checkSetUp sets the outcome of a claim that the measurement could not test. A client at its limit
@@ -371,33 +307,20 @@ func measureClaim(from evidence, written *scenario.Claim) (measured Claim, ratio
 		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin, fitted: math.NaN(),
 		statement: stats.Claim{Ratio: written.Ratio, Least: written.AtLeast, Most: written.AtMost},
 	}
-	expression, err := claim.Parse(written.Find, written.IsCause())
-	if err == nil && written.IsCause() && len(written.Factors) == 0 {
-		err = errors.New("the claim about a cause has no factors: add factors to the claim in the scenario")
-	}
+	expression, err := claim.Parse(written.Find)
 	if err != nil {
 		measured.Reason = err.Error() // a newer version of wirelab may have written the manifest
 		return measured, nil
 	}
 	from.figures = []ClaimFigure{}
-	variants := written.Variants()
-	values, fitted := make([][]claim.Value, len(variants)), make([]float64, len(variants))
-	for i, variant := range variants {
-		values[i], fitted[i] = from.evaluate(expression, written.Part, variant)
-	}
+	values, fitted := from.evaluate(expression, written.Part)
 	measured.Figures, measured.floor = from.figures, from.floor
-	ratios, measured.fitted = logsOfValues(values[0]), fitted[0]
-	if written.IsCause() {
-		for i, factor := range written.Factors {
-			measured.Factors = append(measured.Factors, newClaimFactor(factor, logEffectRatios(values[0], values[i+1]), fitted[0]/fitted[i+1], from.look.Level))
-		}
-		ratios, measured.fitted = logEffectRatios(values[0], values[1]), fitted[0]/fitted[1]
-	}
+	ratios, measured.fitted = logsOfValues(values), fitted
 	if measured.Pairs = len(ratios); measured.Pairs > 0 {
 		measured.Outcome = Underpowered
 		measured.Ratio = &matrix.Figure{Value: math.Exp(stat.Mean(ratios, nil))}
 	}
-	measured.setReason(slices.Concat(values...))
+	measured.setReason(values)
 	if measured.Unasked = from.unasked != ""; measured.Unasked {
 		measured.Outcome, measured.Reason = Unmeasured, "the run left out "+from.unasked+": a warning says why, or --yardstick or --peers must name its program"
 	}
@@ -461,37 +384,4 @@ func logsOfValues(values []claim.Value) []float64 {
 		}
 	}
 	return logs
-}
-
-// logEffectRatios returns the logarithm of `of` divided by `over`, for repeats with both values.
-func logEffectRatios(of, over []claim.Value) []float64 {
-	var logs []float64
-	for i := range of {
-		if log := math.Log(of[i].Number / over[i].Number); !math.IsNaN(log) {
-			logs = append(logs, log)
-		}
-	}
-	return logs
-}
-
-// newClaimFactor decides by the whole interval of the ratio whether a factor changes the effect.
-func newClaimFactor(f scenario.Factor, logs []float64, fitted float64, at matrix.Level) ClaimFactor {
-	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: FactorUndecided}
-	if len(logs) == 0 {
-		return factor
-	}
-	ratio := ratioFromLogs(logs, at)
-	takeValue(&ratio, fitted)
-	factor.Ratio = &ratio
-	if i := ratio.Interval; i != nil {
-		switch margin := 1 + claimRule.Margin; {
-		case i.Low > margin:
-			factor.Moves = FactorMoves
-		case i.High < 1/margin:
-			factor.Moves = FactorMovesUp
-		case i.Low >= 1/margin && i.High <= margin:
-			factor.Moves = FactorMovesNot
-		}
-	}
-	return factor
 }

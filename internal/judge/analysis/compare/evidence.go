@@ -35,7 +35,7 @@ type evidence struct {
 }
 
 // evaluate returns the value of the expression in each repeat, and over the figures of the tables.
-func (e *evidence) evaluate(expression *claim.Expression, part, variant string) (values []claim.Value, fitted float64) {
+func (e *evidence) evaluate(expression *claim.Expression, part string) (values []claim.Value, fitted float64) {
 	repeats := map[int]bool{}
 	for _, p := range slices.Concat(e.points, e.seen) {
 		for _, t := range p.Trials {
@@ -46,10 +46,10 @@ func (e *evidence) evaluate(expression *claim.Expression, part, variant string) 
 	}
 	for _, repeat := range slices.Sorted(maps.Keys(repeats)) {
 		e.repeat = repeat
-		values = append(values, expression.Evaluate(part, variant, e))
+		values = append(values, expression.Evaluate(part, e))
 	}
 	e.repeat = 0
-	return values, expression.Evaluate(part, variant, e).Number
+	return values, expression.Evaluate(part, e).Number
 }
 
 // fit returns the fit of a figure. Only trials with a probe count system calls.
@@ -93,12 +93,12 @@ func (e *evidence) unmetPrecondition(c *scenario.Claim) string {
 	if c.Needs.Find == "" {
 		return "needs " + c.Needs.Says
 	}
-	expression, err := claim.Parse(c.Needs.Find, c.IsCause())
+	expression, err := claim.Parse(c.Needs.Find)
 	if err != nil {
 		return "" // a newer version of wirelab may have written the manifest
 	}
 	aside := &evidence{study: e.study, points: e.points, seen: e.seen, look: e.look, fits: e.fits}
-	values, _ := aside.evaluate(expression, c.Part, c.Variants()[0])
+	values, _ := aside.evaluate(expression, c.Part)
 	logs := logsOfValues(values)
 	if len(logs) == 0 {
 		return ""

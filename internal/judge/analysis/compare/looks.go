@@ -46,7 +46,7 @@ func EvaluateLook(m *record.Manifest, records []*record.Record) (Look, error) {
 		return lookAtClaims(JudgeClaims(run.Study, run.Points, run.Counted), m.Until.Looks[m.Until.Begun-1].Repeats), nil
 	case m.Until.Width > 0:
 		return lookAtCells(run.Points, m.Until.Width), nil
-	case len(run.Study.Levers) > 0:
+	case len(run.Study.Levers) > 0 && len(run.Study.Claims) == 0:
 		return lookAtLevers(run.Study, run.Points), nil
 	}
 	return lookAtComparisons(run.Points), nil

@@ -54,7 +54,6 @@ type OutcomeCounts struct {
 	NotSeen      int `json:"not_seen"`
 	Refuted      int `json:"refuted"`
 	Reversed     int `json:"reversed"`
-	NotConfirmed int `json:"not_confirmed"`
 	NotTested    int `json:"not_put_to_the_test"`
 	Underpowered int `json:"underpowered"`
 	Refused      int `json:"refused"`
@@ -64,7 +63,7 @@ type OutcomeCounts struct {
 func (o *OutcomeCounts) counter(outcome compare.Outcome) *int {
 	return map[compare.Outcome]*int{
 		compare.Compatible: &o.Compatible, compare.Larger: &o.Larger, compare.Smaller: &o.Smaller, compare.NotSeen: &o.NotSeen,
-		compare.Refuted: &o.Refuted, compare.Reversed: &o.Reversed, compare.NotConfirmed: &o.NotConfirmed, compare.NotTested: &o.NotTested,
+		compare.Refuted: &o.Refuted, compare.Reversed: &o.Reversed, compare.NotTested: &o.NotTested,
 		compare.Underpowered: &o.Underpowered, compare.Refused: &o.Refused, compare.Unmeasured: &o.Unmeasured,
 	}[outcome]
 }
@@ -151,14 +150,11 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	return err
 }
 
-// claimVerdict returns the outcome, its reason, the effect's factors, and the study's objection.
+// claimVerdict returns the outcome, its reason, and the study's objection.
 func claimVerdict(c *compare.Claim) string {
 	text := string(c.Outcome)
 	if c.Reason != "" {
 		text += ": " + c.Reason
-	}
-	if factors := c.FactorsInWords(); factors != "" {
-		text += "; " + factors
 	}
 	if c.But != "" {
 		text += "; but " + c.But
@@ -195,8 +191,8 @@ var replicationTemplate string
 func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	page, err := template.New("replication").Funcs(template.FuncMap{
 		"here": claimMeasured, "claimed": (*compare.Claim).ClaimedText, "mark": func(o compare.Outcome) string { return claimMarks[o] },
-		"factors": (*compare.Claim).FactorsInWords, "class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
-		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] }, "counts": func(s StudyOutcome) string { return s.Counts() },
+		"class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
+		"at":    func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] }, "counts": func(s StudyOutcome) string { return s.Counts() },
 		"row_note": func() string { return RowNote },
 	}).Parse(replicationTemplate)
 	if err != nil {
@@ -220,7 +216,6 @@ var claimMarks = map[compare.Outcome]string{
 	compare.NotSeen:      "○",
 	compare.Refuted:      "✗",
 	compare.Reversed:     "↔",
-	compare.NotConfirmed: "≈",
 	compare.NotTested:    "·",
 	compare.Underpowered: "?",
 	compare.Refused:      "–",
@@ -231,7 +226,7 @@ var claimMarks = map[compare.Outcome]string{
 const reasonWidth = 100
 
 // WriteClaims prints one line per claim, with the text cut to the terminal's width. The lines below it
-// say why a claim has no verdict, or which other causes are as strong.
+// say why a claim has no verdict.
 func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
 	if len(claims) == 0 {
 		return nil
