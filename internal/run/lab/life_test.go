@@ -16,9 +16,23 @@ import (
 // lives runs the probe of a call's life with each stack, and skips where the kernel refuses.
 func lives(t *testing.T, stacks, workload string, network scenario.Network) map[string]*record.Record {
 	t.Helper()
+	found := livesOf(t, 1, stacks, workload, network)
+	for _, r := range found {
+		if len(r.Life.Missing) > 0 {
+			t.Skip(r.Life.Missing)
+		}
+	}
+	return found
+}
+
+func livesOf(t *testing.T, clients int, stacks, workload string, network scenario.Network) map[string]*record.Record {
+	t.Helper()
 	s := oneCell(t, stacks)
 	p := &s.Parts[0]
-	p.Workload, p.Network, p.Clients, p.Probes = workload, network, []int{1}, []scenario.Probe{record.ProbeLife}
+	p.Workload, p.Network, p.Clients, p.Probes = workload, network, []int{clients}, []scenario.Probe{record.ProbeLife}
+	if strings.HasPrefix(workload, "store") {
+		p.Sizes = []scenario.Payload{{}}
+	}
 	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Millisecond)}
 	found := map[string]*record.Record{}
 	for _, r := range runAll(t, newLab(t), s) {
@@ -33,9 +47,6 @@ func lives(t *testing.T, stacks, workload string, network scenario.Network) map[
 		}
 		if r.Life == nil {
 			t.Fatalf("%s: nothing was seen: %v", r.Cell.Variant, r.Warnings)
-		}
-		if len(r.Life.Missing) > 0 {
-			t.Skip(r.Life.Missing)
 		}
 		found[r.Cell.Variant] = &r
 	}
@@ -80,6 +91,43 @@ func TestEveryStacksCallsAreTold(t *testing.T) {
 		if mean := sum / float64(told); untold == 0 && math.Abs(mean-*r.Life.TracedNS) > 1 {
 			t.Errorf("%s: the stages take %v ns together, the calls %v ns", name, mean, *r.Life.TracedNS)
 		}
+	}
+}
+
+// TestMarksOfAllStacks follows calls of several clients, whose marks travel in messages, or in metadata
+// where messages are JSON or streams.
+func TestMarksOfAllStacks(t *testing.T) {
+	takesSeconds(t)
+	for workload, stacks := range map[string]string{
+		"echo":                             "tcp,rest,h1,h1:codec=json,h3,grpc,fastgrpc,creditrpc,connect,grpc-h3",
+		"store:op=get,chunk=1KiB,chunks=2": "tcp,grpc,fastgrpc",
+	} {
+		all := livesOf(t, 4, stacks, workload, loopback)
+		if want := strings.Count(stacks, ",") + 1; len(all) != want {
+			t.Errorf("%s: %d stacks were observed, want %d", workload, len(all), want)
+		}
+		for name, r := range all {
+			// On a busy machine, few calls or none may lie within a turn of both ends.
+			for again := 0; len(r.Life.Calls) < 20 && again < 3; again++ {
+				t.Logf("%s: the stages of %d calls are known: %v", name, len(r.Life.Calls), r.Warnings)
+				r = livesOf(t, 4, name, workload, loopback)[name]
+			}
+			known, unknown := len(r.Life.Calls), r.Life.Untold
+			t.Logf("%s over %s: the stages of %d calls are known, of %d unknown", workload, name, known, unknown)
+			if known < 20 || float64(known) < 0.9*float64(int64(known)+unknown) {
+				t.Errorf("%s over %s: the stages of %d calls are known, of %d unknown", workload, name, known, unknown)
+			}
+		}
+	}
+}
+
+// TestNoMarksInPlainJSON: a stack whose messages and metadata carry no mark works as without one, and the
+// record says why no call has stages.
+func TestNoMarksInPlainJSON(t *testing.T) {
+	takesSeconds(t)
+	r := livesOf(t, 4, "rest-json", "echo", loopback)["rest-json"]
+	if len(r.Life.Calls) != 0 || len(r.Life.Missing) == 0 || r.Completed != r.Requests {
+		t.Errorf("%d calls have stages; %d of %d calls succeeded; missing: %v", len(r.Life.Calls), r.Completed, r.Requests, r.Life.Missing)
 	}
 }
 

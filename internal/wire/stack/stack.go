@@ -63,9 +63,9 @@ type Info struct {
 	// QUIC says that the wire uses QUIC, and so supports every conn.Lifecycle. Over TCP, a wire can
 	// resume sessions only with TLS.
 	QUIC bool
-	// MarksInMessage says that metadata would change the frames of calls. A trial that follows calls
-	// then marks their messages instead.
-	MarksInMessage bool
+	// MarksInMetadata says that a variant's messages may keep no fields without schema, as in JSON. A
+	// trial that follows calls then marks their metadata instead.
+	MarksInMetadata bool
 }
 
 // ReadOptions parses the options that variant v sets.

@@ -19,9 +19,9 @@ type turn struct {
 	service cpuTimes
 }
 
-// divide divides the calls of a window into stages, and returns their times also by call stack. Every
-// nth call is divided.
-func (both *turn) divide(window probe.Span, nth int, life *record.Life) (calls []places) {
+// divide divides the calls of a window into stages, and returns their times also by call stack. A
+// share of the calls is divided.
+func (both *turn) divide(window probe.Span, share float64, life *record.Life) (calls []places) {
 	begin, end := max(window.BeginNS, both.client.span.BeginNS), min(window.EndNS, both.client.span.EndNS)
 	if both.server != nil {
 		begin, end = max(begin, both.server.span.BeginNS), min(end, both.server.span.EndNS)
@@ -29,7 +29,7 @@ func (both *turn) divide(window probe.Span, nth int, life *record.Life) (calls [
 	regions := slices.Clone(both.client.regions)
 	slices.SortFunc(regions, func(a, b region) int { return cmp.Compare(a.begin, b.begin) })
 	for i, call := range regions {
-		if call.begin < begin || call.end > end || i%nth != 0 {
+		if call.begin < begin || call.end > end || int(float64(i+1)*share) == int(float64(i)*share) {
 			continue
 		}
 		b := bill{places: places{}}

@@ -13,7 +13,7 @@ import (
 func newTimeline(steps map[int64][]step, regions ...region) *timeline {
 	t := &timeline{
 		span: probe.Span{BeginNS: 1, EndNS: 1000}, steps: steps, regions: regions, byName: map[string][]region{}, own: map[int64][]region{},
-		assists: map[int64]weights{}, marks: map[int64][]mark{}, writers: map[int64]int64{},
+		assists: map[int64]weights{}, marks: map[int64][]mark{}, writers: map[int64]int64{}, chance: 1,
 	}
 	for _, r := range regions {
 		t.byName[r.name], t.own[r.goroutine] = append(t.byName[r.name], r), append(t.own[r.goroutine], r)

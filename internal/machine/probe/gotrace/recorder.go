@@ -1,7 +1,6 @@
 package gotrace
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,14 +17,15 @@ const (
 	// the same turns from the machine's clock. Calls outside the turns show what tracing costs.
 	cycleNS = int64(300 * time.Millisecond)
 	turnNS  = int64(200 * time.Millisecond)
-	// settlingNS is the time after a turn in which a worker writes its trace.
+	// settlingNS is the time after a turn in which a worker writes the rest of its trace.
 	settlingNS = int64(10 * time.Millisecond)
 	// maxTurnBytes limits the trace of a turn. Several million events fit.
 	maxTurnBytes = 32 << 20
 	// maxFileBytes is the size from which a recorder begins its file again. It holds the window of a
 	// pass, which is the last that a worker traces.
 	maxFileBytes = 256 << 20
-	// In the file, each turn has its number and the size of its trace (8 bytes each) before it.
+	// In the file, each turn has its number and the size of its trace (8 bytes each) before it. They are
+	// zero until the turn has ended.
 	turnHeadBytes = 16
 )
 
@@ -62,37 +62,39 @@ func (r *Recorder) run() {
 		if r.waitUntil(turn * cycleNS) {
 			return
 		}
-		into := &turnBuffer{}
+		into := r.beginTurn()
 		if err := trace.Start(into); err != nil {
 			r.failed = fmt.Errorf("trace this process: %w", err)
 			return
 		}
+		turnNow.Store(turn)
 		stopped := r.waitUntil(turn*cycleNS + turnNS)
+		turnNow.Store(0)
 		trace.Stop()
-		r.failed = r.write(turn, into)
+		r.failed = r.finish(turn, into)
 		if stopped {
 			return
 		}
 	}
 }
 
-func (r *Recorder) write(turn int64, trace *turnBuffer) error {
-	if trace.Len() > maxTurnBytes {
-		return nil
-	}
+func (r *Recorder) beginTurn() *turnWriter {
 	if r.size > maxFileBytes {
-		if err := r.file.Truncate(0); err != nil {
-			return fmt.Errorf("begin a file of execution traces again: %w", err)
-		}
 		r.size = 0
 	}
-	head := binary.LittleEndian.AppendUint64(nil, uint64(turn))
-	head = binary.LittleEndian.AppendUint64(head, uint64(trace.Len()))
-	for _, part := range [][]byte{head, trace.Bytes()} {
-		if _, err := r.file.WriteAt(part, r.size); err != nil {
-			return fmt.Errorf("write an execution trace: %w", err)
-		}
-		r.size += int64(len(part))
+	return &turnWriter{file: r.file, from: r.size + turnHeadBytes, failed: r.file.Truncate(r.size)}
+}
+
+// finish writes the head of a turn. The next turn overwrites a trace that is too large.
+func (r *Recorder) finish(turn int64, trace *turnWriter) error {
+	if trace.size <= maxTurnBytes && trace.failed == nil {
+		head := binary.LittleEndian.AppendUint64(nil, uint64(turn))
+		head = binary.LittleEndian.AppendUint64(head, uint64(trace.size))
+		_, trace.failed = r.file.WriteAt(head, r.size)
+		r.size = trace.from + trace.size
+	}
+	if trace.failed != nil {
+		return fmt.Errorf("write an execution trace: %w", trace.failed)
 	}
 	return nil
 }
@@ -106,14 +108,21 @@ func (r *Recorder) waitUntil(instant int64) (stopped bool) {
 	}
 }
 
-// A turnBuffer stores at most a little more than maxTurnBytes.
-type turnBuffer struct{ bytes.Buffer }
+// A turnWriter writes the trace of a turn to a file while the turn lasts. A buffer of its size on the
+// heap would make the garbage collector run at other times than in a process without traces.
+type turnWriter struct {
+	file       *os.File
+	from, size int64
+	failed     error
+}
 
-func (b *turnBuffer) Write(p []byte) (int, error) {
-	if b.Len() > maxTurnBytes {
+func (w *turnWriter) Write(p []byte) (int, error) {
+	if w.size > maxTurnBytes || w.failed != nil {
 		return len(p), nil
 	}
-	return b.Buffer.Write(p)
+	_, w.failed = w.file.WriteAt(p, w.from+w.size)
+	w.size += int64(len(p))
+	return len(p), w.failed
 }
 
 // readTurns returns the traces of a recorder's file, by the number of their turn. A trace that was not
@@ -126,6 +135,9 @@ func readTurns(file io.ReaderAt) (map[int64]*io.SectionReader, error) {
 			return turns, err
 		}
 		turn, size := int64(binary.LittleEndian.Uint64(head[:])), int64(binary.LittleEndian.Uint64(head[8:]))
+		if turn == 0 && size == 0 { // its process ended in the middle of a turn
+			return turns, nil
+		}
 		if size <= 0 || size > maxTurnBytes {
 			return nil, fmt.Errorf("read execution traces: a trace of %d bytes at %d", size, at)
 		}

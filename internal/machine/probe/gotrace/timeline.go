@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/exp/trace"
@@ -70,6 +71,7 @@ type timeline struct {
 	noCPU        weights           // 1 while the process has work, and other programs have its CPUs
 	writers      map[int64]int64   // the goroutine that writes what another one hands over
 	waitsToWrite map[int64]bool
+	chance       float64 // with which a call was marked
 }
 
 // weights is a function of time, constant between its changes.
@@ -125,7 +127,7 @@ func readTimeline(from io.Reader, stacks *stackTable) (*timeline, error) {
 	}
 	r := &reading{
 		timeline: &timeline{
-			steps: map[int64][]step{}, marks: map[int64][]mark{}, byName: map[string][]region{}, own: map[int64][]region{}, assists: map[int64]weights{}, writers: map[int64]int64{}, waitsToWrite: map[int64]bool{},
+			steps: map[int64][]step{}, marks: map[int64][]mark{}, byName: map[string][]region{}, own: map[int64][]region{}, assists: map[int64]weights{}, writers: map[int64]int64{}, waitsToWrite: map[int64]bool{}, chance: 1,
 		},
 		table: stacks, stacks: map[trace.Stack]stackID{},
 		open: map[int64]region{}, purposes: map[trace.Stack]purpose{}, writeWaits: map[trace.Stack]bool{}, collectors: map[int64]bool{}, cpus: 1,
@@ -171,6 +173,12 @@ func (r *reading) add(e *trace.Event) {
 		}
 	case trace.EventRangeBegin, trace.EventRangeActive, trace.EventRangeEnd:
 		r.changeRange(at, e)
+	case trace.EventLog:
+		if l := e.Log(); l.Category == chanceCategory {
+			if chance, err := strconv.ParseFloat(l.Message, 64); err == nil && chance > 0 && chance < 1 {
+				r.chance = chance
+			}
+		}
 	case trace.EventMetric:
 		if m := e.Metric(); m.Name == "/sched/gomaxprocs:threads" {
 			r.cpus = int(max(1, m.Value.Uint64()))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
@@ -87,7 +88,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing)}
 	var on, off []probe.Span
 	var turns []*turn
-	stacks, calls := newStackTable(), 0
+	stacks := newStackTable()
 	clientTurns, err := readTurns(w.files[probe.Client])
 	if err != nil {
 		return findings, err
@@ -111,11 +112,10 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		turns = append(turns, one)
 		on = append(on, probe.Span{BeginNS: number * cycleNS, EndNS: number*cycleNS + turnNS})
 		off = append(off, probe.Span{BeginNS: number*cycleNS + turnNS + settlingNS, EndNS: (number + 1) * cycleNS})
-		calls += len(one.client.regions)
 	}
 	var byStack []places
-	for _, one := range turns {
-		byStack = append(byStack, one.divide(m.Span, 1+calls/maxCalls, life)...)
+	for i, share := range sharesOf(turns) {
+		byStack = append(byStack, turns[i].divide(m.Span, share, life)...)
 	}
 	if len(byStack) > 0 {
 		life.Stacks = stacks.slowAndMedian(life, byStack)
@@ -126,12 +126,27 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		life.Missing = append(life.Missing, "all calls: the client did not trace itself; use a client of wirelab's own")
 	case len(life.Calls) == 0 && life.Untold == 0:
 		life.Missing = append(life.Missing, "all calls: none began and ended while both ends traced themselves; let the load last a second or more")
+	case len(life.Calls) == 0 && turns[0].server != nil:
+		life.Missing = append(life.Missing, "all calls: none of their handlers is marked, because messages of this stack carry no mark")
 	case turns[0].server == nil && !cpus[probe.Server].known:
 		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself, and its processes are not known")
 	case turns[0].server == nil:
 		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself; of its processes it is known when they have a CPU")
 	}
 	return probe.Findings{Life: life}, nil
+}
+
+// sharesOf returns for each turn the share of its calls that are divided, so that each call of a window
+// is divided with the same chance, although each turn has its own chance of a mark.
+func sharesOf(turns []*turn) []float64 {
+	least, calls := 1.0, 0.0
+	for _, one := range turns {
+		least = min(least, one.client.chance)
+	}
+	for _, one := range turns {
+		calls += float64(len(one.client.regions)) * least / one.client.chance
+	}
+	return lists.Map(turns, func(one *turn) float64 { return least / one.client.chance * min(1, maxCalls/max(1, calls)) })
 }
 
 // readTurn reads what both ends traced in a turn. It returns nil if an end that traces itself lacks it.

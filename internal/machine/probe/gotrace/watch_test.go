@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime/trace"
 	"slices"
 	"strconv"
@@ -170,6 +171,40 @@ func TestNoTraces(t *testing.T) {
 		findings, err := watch.Stop(probe.MeasuredWindow{Span: window})
 		if (err != nil) != (name == "none") || err == nil && len(findings.Life.Missing) == 0 {
 			t.Errorf("window %s without traces: %+v, %v", name, findings.Life, err)
+		}
+	}
+}
+
+// TestTurnsInFile: a turn that is too large or has not ended leaves the turns before it.
+func TestTurnsInFile(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "traces"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	r := &Recorder{file: file}
+	for number, sizeBytes := range []int{100, maxTurnBytes + 1, 300, 50} {
+		into := r.beginTurn()
+		for part := range slices.Chunk(bytes.Repeat([]byte{byte(number + 1)}, sizeBytes), 64<<10) {
+			if n, err := into.Write(part); n != len(part) || err != nil {
+				t.Fatalf("%d of %d bytes: %v", n, len(part), err)
+			}
+		}
+		if number == 3 {
+			break // its process is killed
+		}
+		if err := r.finish(int64(number+1), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turns, err := readTurns(file)
+	if err != nil || len(turns) != 2 {
+		t.Fatalf("%d turns, want 2: %v", len(turns), err)
+	}
+	for number, sizeBytes := range map[int64]int{1: 100, 3: 300} {
+		got, err := io.ReadAll(turns[number])
+		if want := bytes.Repeat([]byte{byte(number)}, sizeBytes); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("turn %d has %d bytes, want %d: %v", number, len(got), sizeBytes, err)
 		}
 	}
 }

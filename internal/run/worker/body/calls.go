@@ -2,6 +2,7 @@ package body
 
 import (
 	"context"
+	"runtime/trace"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -19,6 +20,9 @@ type instantRecorder struct {
 	kept  worker.CallInstants
 	most  int
 	next  int
+	// every is n if every nth call of a caller is recorded, in all of the load. It doubles when kept is
+	// full. It is 0 if all calls are recorded, and the last ones kept.
+	every, skipped int
 }
 
 // newInstantRecorder returns a recorder for one of several callers, or nil if the spec does not ask
@@ -28,12 +32,30 @@ func (s *task) newInstantRecorder(callers int) *instantRecorder {
 		return nil
 	}
 	const least = 64
-	return &instantRecorder{most: max(least, worker.MaxInstants/max(1, callers))}
+	recorder := &instantRecorder{most: max(least, worker.MaxInstants/max(1, callers))}
+	if s.Traces { // the calls of traced turns and of others are compared, in all of the window
+		recorder.every = 1
+	}
+	return recorder
+}
+
+// skips reports whether the caller's next call is not recorded. Only the caller may call it.
+func (i *instantRecorder) skips() bool {
+	i.skipped++
+	return i.skipped < i.every
 }
 
 func (i *instantRecorder) addCall(begin, end int64) {
 	i.guard.Lock()
 	defer i.guard.Unlock()
+	i.skipped = 0
+	if i.every > 0 && len(i.kept) == i.most {
+		for n := range len(i.kept) / 2 {
+			i.kept[n] = i.kept[2*n]
+		}
+		i.kept = i.kept[:len(i.kept)/2]
+		i.every *= 2
+	}
 	one := [2]int64{begin, end - begin}
 	if len(i.kept) < i.most {
 		i.kept = append(i.kept, one)
@@ -52,16 +74,21 @@ func (i *instantRecorder) allCalls() worker.CallInstants {
 // A recordingCaller records the instants of its calls. If its process traces itself, it marks them.
 type recordingCaller struct {
 	workload.Caller
-	calls *instantRecorder
-	marks *callMarker
+	calls  *instantRecorder
+	marker *callMarker
 }
 
 func (c recordingCaller) Call(ctx context.Context) error {
-	begin := clock.Now()
-	ctx, region := c.marks.begin(ctx)
+	skip, begin := c.calls.skips(), int64(0)
+	if !skip {
+		begin = clock.Now()
+	}
+	region := c.marker.begin()
 	err := c.Caller.Call(ctx)
 	endRegion(region)
-	c.calls.addCall(begin, clock.Now())
+	if !skip {
+		c.calls.addCall(begin, clock.Now())
+	}
 	return err
 }
 
@@ -73,19 +100,25 @@ func (c recordingCaller) Check() error {
 	return nil
 }
 
-// wrapRegistrar returns a registrar whose services record the instants of their handlers. If the
-// recorder is nil, it returns the registrar itself.
-func (i *instantRecorder) wrapRegistrar(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
-	if i == nil {
-		return to
-	}
-	return recordingRegistrar{to, i}
-}
-
-// recordingRegistrar records when each handler of its services began and ended.
+// recordingRegistrar records when each handler of its services began and ended. In a process that
+// traces itself, the handlers of marked calls are regions instead.
 type recordingRegistrar struct {
 	grpc.ServiceRegistrar
-	calls *instantRecorder
+	calls           *instantRecorder // nil if the process traces itself
+	marksInMetadata bool
+}
+
+// wrapRegistrar returns a registrar whose services record their handlers, if the spec asks for it, and
+// the recorder of their instants, if any.
+func (s *task) wrapRegistrar(to grpc.ServiceRegistrar) (grpc.ServiceRegistrar, *instantRecorder) {
+	switch {
+	case s.Traces:
+		return recordingRegistrar{ServiceRegistrar: to, marksInMetadata: s.own.Info().MarksInMetadata}, nil
+	case s.Probe != record.ProbeLife:
+		return to, nil
+	}
+	calls := s.newInstantRecorder(1)
+	return recordingRegistrar{ServiceRegistrar: to, calls: calls}, calls
 }
 
 func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
@@ -101,10 +134,9 @@ func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any)
 	for _, stream := range desc.Streams {
 		handler := stream.Handler
 		stream.Handler = func(service any, calls grpc.ServerStream) error {
-			begin, region := clock.Now(), beginHandler(calls.Context(), nil)
+			begin, region := r.begin(calls.Context(), nil)
 			err := handler(service, calls)
-			endRegion(region)
-			r.calls.addCall(begin, clock.Now())
+			r.end(begin, region)
 			return err
 		}
 		noted.Streams = append(noted.Streams, stream)
@@ -112,13 +144,26 @@ func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any)
 	r.ServiceRegistrar.RegisterService(&noted, service)
 }
 
+func (r recordingRegistrar) begin(ctx context.Context, request any) (begin int64, region *trace.Region) {
+	if r.calls == nil {
+		return 0, beginHandler(ctx, request, r.marksInMetadata)
+	}
+	return clock.Now(), nil
+}
+
+func (r recordingRegistrar) end(begin int64, region *trace.Region) {
+	endRegion(region)
+	if r.calls != nil {
+		r.calls.addCall(begin, clock.Now())
+	}
+}
+
 // wrapInterceptor records when a handler began and ended. This leaves out decoding the request.
 func (r recordingRegistrar) wrapInterceptor(outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	noted := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		begin, region := clock.Now(), beginHandler(ctx, request)
+		begin, region := r.begin(ctx, request)
 		answer, err := handler(ctx, request)
-		endRegion(region)
-		r.calls.addCall(begin, clock.Now())
+		r.end(begin, region)
 		return answer, err
 	}
 	if outer == nil {

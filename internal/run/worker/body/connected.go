@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/conn"
@@ -97,16 +98,18 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	conns.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
 		return own.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
-	first, marks := spec.Client.GroupOrOwn().First, &callMarker{in: markPlaceOf(own.Info())}
+	first, marks := spec.Client.GroupOrOwn().First, &gotrace.Sampler{}
 	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		if marks.in == markInMessage && spec.Traces {
-			conn = messageMarker{conn}
+		var marker *callMarker
+		if spec.Traces {
+			marker = &callMarker{ClientConnInterface: conn, chooser: marks, inMetadata: own.Info().MarksInMetadata}
+			conn = marker
 		}
 		caller := work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed})
 		if extra := catalog.BusyClient(variant); extra > 0 {
 			caller = busyCaller{caller, extra}
 		}
-		return conns.noteCaller(spec, marks, caller)
+		return conns.noteCaller(spec, marker, caller)
 	}
 	conns.target = target
 	if err := conns.openClients(ctx, n); err != nil {
@@ -120,13 +123,13 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 }
 
 // noteCaller returns a caller that records the instants of calls, if the spec asks for them.
-func (conns *stackClients) noteCaller(spec *task, marks *callMarker, caller workload.Caller) workload.Caller {
+func (conns *stackClients) noteCaller(spec *task, marker *callMarker, caller workload.Caller) workload.Caller {
 	calls := spec.newInstantRecorder(spec.Client.Clients)
 	if calls == nil {
 		return caller
 	}
 	conns.calls = append(conns.calls, calls)
-	return recordingCaller{caller, calls, marks}
+	return recordingCaller{caller, calls, marker}
 }
 
 // openClients makes n clients. It returns only the first error, since most errors are the same.
@@ -202,7 +205,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	conns.service = client
-	marks := &callMarker{in: markNowhere}
+	marks := &gotrace.Sampler{}
 	conns.counted, _ = client.(service.Counted)
 	if engine, says := client.(connectionKeeper); says {
 		conns.ownConnections = engine.OwnConnections()
@@ -214,7 +217,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		caller := definition.NewCaller(client, sources.Of(number))
 		caller.CheckAnswers(expected, spec.Client.Seed+uint64(number))
 		conns.own = append(conns.own, caller)
-		conns.callers = append(conns.callers, conns.noteCaller(spec, marks, checked(caller)))
+		conns.callers = append(conns.callers, conns.noteCaller(spec, spec.newServiceMarker(marks), checked(caller)))
 	}
 	if conns.holder != nil {
 		return conns.holdStreams(ctx)

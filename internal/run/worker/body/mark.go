@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime/trace"
 	"strconv"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -12,76 +11,49 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/machine/probe/gotrace"
-	"wirelab.dev/internal/wire/stack"
 )
 
-// While a worker traces itself, a call and its handler are regions of the same name. The name
-// travels with the request: in metadata, or in a field of the message that no schema has, if the
-// stack cannot carry metadata or would use other frames for it.
+// While a worker traces itself, chosen calls and their handlers are regions of the same number. The
+// number travels with the request: in a field of the message that no schema has, which costs the
+// least, or in metadata if the call is a stream or the stack's messages keep no such field.
 const (
 	markKey   = "wirelab-call"
 	markField = protowire.MaxValidNumber
 )
 
-type contextMark struct{} // key of a context
-
-// markNames holds the names of regions. More calls must not be in flight at a time.
-var markNames = func() (names [gotrace.MaxInFlight]string) {
-	for i := range names {
-		names[i] = gotrace.CallRegion + strconv.Itoa(i)
-	}
-	return names
-}()
-
-// A callMarker marks calls while this process traces itself: all calls, or every nth of many.
+// A callMarker marks calls of one caller, and is the connection on which the caller makes them. nil
+// marks none.
 type callMarker struct {
-	calls atomic.Uint64
-	// skipped is the number of calls between two marks, less one.
-	skipped atomic.Uint64
-	in      markPlace
+	grpc.ClientConnInterface // nil if the server is not wirelab's own
+	chooser                  // of all callers
+	inMetadata               bool
+	// call is the number of the call in progress if it is marked.
+	call   int
+	marked bool
 }
 
-// maxMarks is the number of marks after which a marker marks half as many of the next calls. A mark
-// takes about as long as a fast call.
-const maxMarks = 4096
-
-// A markPlace is the part of a request that has the call's name.
-type markPlace int
-
-const (
-	markInMetadata markPlace = iota
-	markInMessage
-	markNowhere // the server is not wirelab's own
-)
-
-func markPlaceOf(own stack.Info) markPlace {
-	if own.MarksInMessage {
-		return markInMessage
+// newServiceMarker returns the marker of a caller of a user's service, which gets no marks.
+func (s *task) newServiceMarker(marks *gotrace.Sampler) *callMarker {
+	if !s.Traces {
+		return nil
 	}
-	return markInMetadata
+	return &callMarker{chooser: marks}
 }
 
-// begin begins the region of a call. The caller must end it.
-func (m *callMarker) begin(ctx context.Context) (context.Context, *trace.Region) {
-	if !trace.IsEnabled() {
-		return ctx, nil
+// A chooser chooses the calls that are marked.
+type chooser interface {
+	Choose() (call int, chosen bool)
+}
+
+// begin begins the region of the caller's next call if the call is chosen. The caller must end it.
+func (m *callMarker) begin() *trace.Region {
+	if m == nil {
+		return nil
 	}
-	call, every := m.calls.Add(1), m.skipped.Load()+1
-	if call%every != 0 {
-		return ctx, nil
+	if m.call, m.marked = m.Choose(); !m.marked {
+		return nil
 	}
-	if call/every > maxMarks && m.calls.CompareAndSwap(call, 0) {
-		m.skipped.Store(2*every - 1)
-	}
-	name := markNames[call/every%gotrace.MaxInFlight]
-	region := trace.StartRegion(ctx, name)
-	switch m.in {
-	case markInMetadata:
-		ctx = metadata.AppendToOutgoingContext(ctx, markKey, name)
-	case markInMessage:
-		ctx = context.WithValue(ctx, contextMark{}, name)
-	}
-	return ctx, region
+	return gotrace.BeginRegion(m.call)
 }
 
 func endRegion(r *trace.Region) {
@@ -90,35 +62,66 @@ func endRegion(r *trace.Region) {
 	}
 }
 
-// A messageMarker puts the name of a call into its request.
-type messageMarker struct{ grpc.ClientConnInterface }
-
-// Invoke makes a call, whose request has the name of the call's region.
-func (m messageMarker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	if name, marked := ctx.Value(contextMark{}).(string); marked {
-		if message, is := args.(proto.Message); is {
-			field := protowire.AppendTag(nil, markField, protowire.BytesType)
-			message.ProtoReflect().SetUnknown(protowire.AppendString(field, name))
-			defer message.ProtoReflect().SetUnknown(nil)
-		}
+// Invoke makes a call, whose request has the number of a marked call.
+func (m *callMarker) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if message, is := args.(proto.Message); m.marked && is && !m.inMetadata {
+		reflected := message.ProtoReflect()
+		own := reflected.GetUnknown()
+		mark := protowire.AppendTag(nil, markField, protowire.VarintType)
+		reflected.SetUnknown(append(protowire.AppendVarint(mark, uint64(m.call)), own...))
+		defer reflected.SetUnknown(own)
+		return m.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
-	return m.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+	return m.ClientConnInterface.Invoke(m.markMetadata(ctx), method, args, reply, opts...)
 }
 
-// beginHandler begins the region of a handler, or returns nil if the call has no mark.
-func beginHandler(ctx context.Context, request any) *trace.Region {
+// NewStream opens a stream, whose metadata has the number of a marked call.
+func (m *callMarker) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return m.ClientConnInterface.NewStream(m.markMetadata(ctx), desc, method, opts...)
+}
+
+func (m *callMarker) markMetadata(ctx context.Context) context.Context {
+	if !m.marked {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, markKey, strconv.Itoa(m.call))
+}
+
+// takeMark removes the mark from a request that has one. It is the first of the fields without schema.
+func takeMark(request any) (call int, marked bool) {
+	message, is := request.(proto.Message)
+	if !is {
+		return 0, false
+	}
+	reflected := message.ProtoReflect()
+	unknown := reflected.GetUnknown()
+	number, kind, head := protowire.ConsumeTag(unknown)
+	if head < 0 || number != markField || kind != protowire.VarintType {
+		return 0, false
+	}
+	value, size := protowire.ConsumeVarint(unknown[head:])
+	if size < 0 {
+		return 0, false
+	}
+	reflected.SetUnknown(unknown[head+size:])
+	return int(value % gotrace.MaxInFlight), true
+}
+
+// beginHandler begins the region of a handler, or returns nil if the call has no mark. The request of
+// a stream is nil.
+func beginHandler(ctx context.Context, request any, inMetadata bool) *trace.Region {
 	if !trace.IsEnabled() {
 		return nil
 	}
-	if md, _ := metadata.FromIncomingContext(ctx); len(md[markKey]) == 1 {
-		return trace.StartRegion(ctx, md[markKey][0])
+	if call, marked := takeMark(request); marked {
+		return gotrace.BeginRegion(call)
 	}
-	if message, is := request.(proto.Message); is {
-		unknown := message.ProtoReflect().GetUnknown()
-		if number, kind, n := protowire.ConsumeTag(unknown); n > 0 && number == markField && kind == protowire.BytesType {
-			if name, n := protowire.ConsumeString(unknown[n:]); n > 0 {
-				return trace.StartRegion(ctx, name)
-			}
+	if request != nil && !inMetadata {
+		return nil
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, markKey); len(values) == 1 {
+		if call, err := strconv.ParseUint(values[0], 10, 31); err == nil {
+			return gotrace.BeginRegion(int(call))
 		}
 	}
 	return nil

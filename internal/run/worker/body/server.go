@@ -88,17 +88,18 @@ func (s *task) startTracing(elsewhere bool) *gotrace.Recorder {
 // runServer serves until ctx ends, and then prints the server's measurements of itself. Of the controls, it
 // only uses the turns.
 func runServer(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
-	handled := spec.newInstantRecorder(1)
+	var handled *instantRecorder
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
 			secure.AddAddress(ip) // clients on other machines use this address
 		}
 	}
 	server, err := spec.newServer(func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+		to, handled = spec.wrapRegistrar(to)
 		if extra := catalog.BusyServer(spec.variant); extra > 0 {
-			return busyRegistrar{handled.wrapRegistrar(to), extra}
+			return busyRegistrar{to, extra}
 		}
-		return handled.wrapRegistrar(to)
+		return to
 	})
 	if err != nil {
 		return err

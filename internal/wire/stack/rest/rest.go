@@ -57,6 +57,7 @@ func options(e stack.Encryption) []scenario.Option {
 
 func newStack(version httpwire.Version, info stack.Info) Stack {
 	refuses := map[stack.Kind]error{}
+	info.MarksInMetadata = len(info.Options) > 0 // codec=json
 	if version == httpwire.HTTP1 {
 		refuses[stack.Bidi] = errBidi
 	}

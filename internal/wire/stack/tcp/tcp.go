@@ -39,7 +39,6 @@ var (
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: name, Summary: "4-byte length and protobuf message over TCP, one call at a time per connection",
-		MarksInMessage: true,
 		Options: append([]scenario.Option{
 			{
 				Key: buffersKey, Values: []string{buffersFresh, buffersPooled, buffersPooledClient, buffersPooledServer}, Default: buffersFresh,
