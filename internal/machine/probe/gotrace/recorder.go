@@ -117,11 +117,10 @@ type turnWriter struct {
 }
 
 func (w *turnWriter) Write(p []byte) (int, error) {
-	if w.size > maxTurnBytes || w.failed != nil {
-		return len(p), nil
+	if w.failed == nil && w.size <= maxTurnBytes {
+		_, w.failed = w.file.WriteAt(p, w.from+w.size)
+		w.size += int64(len(p))
 	}
-	_, w.failed = w.file.WriteAt(p, w.from+w.size)
-	w.size += int64(len(p))
 	return len(p), w.failed
 }
 

@@ -120,7 +120,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	if len(byStack) > 0 {
 		life.Stacks = stacks.slowAndMedian(life, byStack)
 	}
-	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, on, off)
+	life.TracedNS, life.BareNS = probe.MeanBegunInTurns(m.Calls, on, off)
 	switch {
 	case len(clientTurns) == 0 && m.EndNS-m.BeginNS > cycleNS:
 		life.Missing = append(life.Missing, "all calls: the client did not trace itself; use a client of wirelab's own")

@@ -183,12 +183,15 @@ func TestTurnsInFile(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 	r := &Recorder{file: file}
-	for number, sizeBytes := range []int{100, maxTurnBytes + 1, 300, 50} {
+	for number, sizeBytes := range []int{100, 5000, 300, 50} {
 		into := r.beginTurn()
-		for part := range slices.Chunk(bytes.Repeat([]byte{byte(number + 1)}, sizeBytes), 64<<10) {
+		for part := range slices.Chunk(bytes.Repeat([]byte{byte(number + 1)}, sizeBytes), 64) {
 			if n, err := into.Write(part); n != len(part) || err != nil {
 				t.Fatalf("%d of %d bytes: %v", n, len(part), err)
 			}
+		}
+		if number == 1 {
+			into.size += maxTurnBytes
 		}
 		if number == 3 {
 			break // its process is killed

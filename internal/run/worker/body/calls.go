@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
 )
 
@@ -108,17 +109,18 @@ type recordingRegistrar struct {
 	marksInMetadata bool
 }
 
-// wrapRegistrar returns a registrar whose services record their handlers, if the spec asks for it, and
-// the recorder of their instants, if any.
-func (s *task) wrapRegistrar(to grpc.ServiceRegistrar) (grpc.ServiceRegistrar, *instantRecorder) {
-	switch {
-	case s.Traces:
-		return recordingRegistrar{ServiceRegistrar: to, marksInMetadata: s.own.Info().MarksInMetadata}, nil
-	case s.Probe != record.ProbeLife:
-		return to, nil
+// wrapRegistrar returns a registrar whose services record their handlers and keep busy, if the spec asks
+// for it, and the recorder of the handlers' instants, if any.
+func (s *task) wrapRegistrar(to grpc.ServiceRegistrar) (_ grpc.ServiceRegistrar, calls *instantRecorder) {
+	if s.Traces {
+		to = recordingRegistrar{ServiceRegistrar: to, marksInMetadata: s.own.Info().MarksInMetadata}
+	} else if calls = s.newInstantRecorder(1); calls != nil {
+		to = recordingRegistrar{ServiceRegistrar: to, calls: calls}
 	}
-	calls := s.newInstantRecorder(1)
-	return recordingRegistrar{ServiceRegistrar: to, calls: calls}, calls
+	if extra := catalog.BusyServer(s.variant); extra > 0 {
+		to = busyRegistrar{to, extra}
+	}
+	return to, calls
 }
 
 func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {

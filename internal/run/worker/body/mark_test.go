@@ -3,6 +3,7 @@ package body
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"runtime/trace"
 	"testing"
@@ -93,7 +94,7 @@ func regionsIn(t *testing.T, traced io.Reader) (names []string) {
 	}
 	for {
 		e, err := events.ReadEvent()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return names
 		}
 		if err != nil {

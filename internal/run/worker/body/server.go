@@ -96,9 +96,6 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 	}
 	server, err := spec.newServer(func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
 		to, handled = spec.wrapRegistrar(to)
-		if extra := catalog.BusyServer(spec.variant); extra > 0 {
-			return busyRegistrar{to, extra}
-		}
 		return to
 	})
 	if err != nil {
