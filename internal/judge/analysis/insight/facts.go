@@ -2,13 +2,11 @@ package insight
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"wirelab.dev/internal/base/stats"
-	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -160,52 +158,3 @@ func standardError(f *matrix.Figure, trials int) float64 {
 	}
 	return (f.Interval.High - f.Interval.Low) / 2 / stats.NewStudent(float64(trials-1)).Quantile((1+f.Interval.Confidence)/2)
 }
-
-// ownFunction names the function of a user's service behind a kind of CPU time.
-func ownFunction(of *Insight, kind CauseKind) string {
-	if of.Server.CPU == nil || of.Cell().Stack != record.ServiceStack {
-		return ""
-	}
-	for _, c := range of.Server.CPU.Categories { // the largest first
-		if kindOfCategory(c.Name, ServerEnd) == kind && c.Function != "" {
-			return fmt.Sprintf("%s takes %s", c.Function, units.Time(c.PerCall*1e3))
-		}
-	}
-	return ""
-}
-
-// idleCalls are the system calls in which a thread also waits if it has nothing to do.
-var idleCalls = []string{
-	"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "futex", "nanosleep", "accept", "accept4", "read",
-	"recvfrom", "recvmsg", "restart_syscall", "io_uring_enter", "sched_yield", "wait4", "waitid", "rt_sigtimedwait",
-}
-
-// waitingCall names the system call in which a user's service waits most, if that is a large part of the
-// time that it waits longer than another service.
-func waitingCall(more, less *Insight, waits float64) string {
-	if more.Cell().Stack != record.ServiceStack {
-		return ""
-	}
-	timeOf := func(i *Insight, name string) float64 {
-		for _, s := range i.Server.Syscalls {
-			if s.Name == name {
-				return s.PerCall * valueOf(s.Time)
-			}
-		}
-		return 0
-	}
-	text, most := "", leastOfWait*waits
-	for _, s := range more.Server.Syscalls {
-		us := timeOf(more, s.Name)
-		if less != nil {
-			us -= timeOf(less, s.Name)
-		}
-		if us > most && !slices.Contains(idleCalls, s.Name) {
-			text, most = fmt.Sprintf("the service waits %s in the system call %s", units.Time(us*1e3), s.Name), us
-		}
-	}
-	return text
-}
-
-// leastOfWait is the least share of a wait from which a system call explains it.
-const leastOfWait = 0.3
