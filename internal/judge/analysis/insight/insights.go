@@ -132,7 +132,7 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 			if seen == nil {
 				continue
 			}
-			p.Method = seen.Method
+			p.Method = cmp.Or(p.Method, seen.Method) // the server's: a probe may see more of it
 			for _, missing := range seen.Missing {
 				p.Missing = lists.AppendNew(p.Missing, missing)
 			}

@@ -79,7 +79,12 @@ func TestOnlyWaitsInsideCallsCount(t *testing.T) {
 		{"few threads of a runtime", map[string][2]float64{"[libc.so.6]" + futex: {1, 2}}, nil},
 		{"a pool with idle threads", map[string][2]float64{"[libc.so.6]" + futex: {1, 18}}, nil},
 	} {
-		i := newInsight(probedCell{passes: []*record.Record{waitingRecord(c.stacks)}}, BuiltInCategories())
+		r := waitingRecord(c.stacks)
+		r.Client.Seen = &record.Seen{Method: "BPF, but less"}
+		i := newInsight(probedCell{passes: []*record.Record{r}}, BuiltInCategories())
+		if i.Passes[0].Method != "BPF" {
+			t.Errorf("%s: the method is %q, want the server's", c.name, i.Passes[0].Method)
+		}
 		var got []string
 		for _, w := range i.Server.Waits {
 			got = append(got, w.name())
