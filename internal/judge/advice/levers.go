@@ -45,11 +45,19 @@ func Levers(e *insight.Explanation, runs ...*analysis.Summary) []string {
 	if best != nil {
 		last = append(last, writeLines(best)...)
 	}
-	var why []string
-	if e != nil {
-		why = whyLine(causeSentence(e))
-	}
+	why := leverReason(e, first.Metric)
 	return words.CutLines(slices.Concat(why, lines[:min(len(lines), max(1, words.MaxLines-len(why)-len(last)))], last))
+}
+
+// leverReason says why the cell is slow, or why its slow calls are if the levers shall move the P99.
+func leverReason(e *insight.Explanation, metric string) []string {
+	switch {
+	case e == nil:
+		return nil
+	case metric == matrix.P99 && e.Of.Tail != nil && e.Of.Tail.Refused == "":
+		return whyLine([]string{tailSentence(e.Of)})
+	}
+	return whyLine(causeSentence(e))
 }
 
 // studyLever names the lever that moves a point of a study the most, if the study asks for levers.

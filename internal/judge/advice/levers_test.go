@@ -66,6 +66,12 @@ func TestLeversBeginWithTheCause(t *testing.T) {
 	if len(got) != 6 || !strings.HasPrefix(got[0], "Why: ") || !strings.Contains(got[0], "A call over grpc:gogc=10 takes 50 µs") || !strings.HasPrefix(got[1], "Lever: gogc=400: ") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
+	s.Levers[0].Metric = matrix.P99
+	e.Of.Life = &insight.Life{}
+	e.Of.Tail = &insight.Tail{Calls: 1000, SlowCalls: 10, Slow: 900, Median: 45, Stages: []insight.TailStage{{Name: "handler"}}}
+	if got := Levers(e, s); !strings.HasPrefix(got[0], "Why: The slowest 1 % of calls over grpc:gogc=10 ") || !strings.HasPrefix(got[1], "Lever: gogc=400: the P99 becomes ") {
+		t.Errorf("of the P99:\n%s", strings.Join(got, "\n"))
+	}
 	if !slices.Contains(got, "Trust: 2 of 3 trials valid.") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}

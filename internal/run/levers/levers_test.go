@@ -300,3 +300,15 @@ func TestAskNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("of a fleet: %v", err)
 	}
 }
+
+// For the P99, the causes of the slow calls come first, each cause once.
+func TestTheSlowCallsSuspectsComeFirst(t *testing.T) {
+	q := ask(t, "sizes: [64KiB], clients: [500]", "tcp")
+	q.Figure, q.Suspects, q.SlowSuspects = matrix.P99, []insight.CauseKind{insight.ByRunQueue, insight.ByPackets}, []insight.CauseKind{insight.ByFaults, insight.ByRunQueue}
+	if _, names := triedBy(t, q); names[0] != "buffers=pooled" {
+		t.Errorf("tries %v", names)
+	}
+	if want := []insight.CauseKind{insight.ByFaults, insight.ByRunQueue, insight.ByPackets}; !slices.Equal(q.Suspects, want) {
+		t.Errorf("suspects %v, want %v", q.Suspects, want)
+	}
+}

@@ -96,7 +96,11 @@ func (q *Question) Scenario() (*scenario.Scenario, error) {
 		return nil, err
 	}
 	if q.Figure == matrix.P99 {
-		q.Suspects = slices.Concat(q.SlowSuspects, q.Suspects)
+		all := slices.Clone(q.SlowSuspects)
+		for _, kind := range q.Suspects {
+			all = lists.AppendNew(all, kind)
+		}
+		q.Suspects = all
 	}
 	if part.Levers.Tried, part.Levers.NotTried, err = q.choose(part, plain); err != nil {
 		return nil, err
