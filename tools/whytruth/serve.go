@@ -63,7 +63,7 @@ type process struct {
 
 func (p *process) stop() {
 	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
-	_ = p.command.Wait() // it was killed
+	_ = p.command.Wait()                                                  // it was killed
 	_ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", p.command.Process.Pid)) // Node's list of functions
 	if p.leave != nil {
 		p.leave()

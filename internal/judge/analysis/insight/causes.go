@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
@@ -29,6 +30,7 @@ type finder struct {
 	proven      bool    // the measured trials prove the difference
 	evidence    []evidence
 	changed     []change
+	noCPU       struct{ a, b float64 } // time of traced calls for which other programs had the CPUs
 }
 
 // findCauses returns the causes of a cell's time, or of the difference between two cells, the most
@@ -162,14 +164,16 @@ func (f *finder) addStages(e *Explanation) {
 	}
 	hasCPU := len(e.CPU) > 0
 	var handler Change
-	f.addWaking(e.Stages[0].Parts)
-	for _, part := range e.Stages[0].Parts {
+	stages := f.inMeasuredTime(e.Stages[0].Parts)
+	f.addWaking(stages)
+	for _, part := range stages {
 		kind, end, wait := kindOfStage(part.Name)
 		switch {
 		case part.Name == handlerStage:
 			handler = part
-		case f.b.busiest != "" && (kind == ByRunQueue || kind == ByConnection), kind == ByNeighbour && !f.hasNeighbours():
-			// addQueues and addIdle tell more
+		case kind == ByNeighbour:
+			f.noCPU.a, f.noCPU.b = f.noCPU.a+part.A, f.noCPU.b+part.B
+		case f.b.busiest != "" && (kind == ByRunQueue || kind == ByConnection): // addQueues tells more
 		case wait, !hasCPU:
 			f.add(kind, end, part.A, part.B, part.Error)
 		}
@@ -192,6 +196,26 @@ func (f *finder) addStages(e *Explanation) {
 		return
 	}
 	f.add(ByHandlerWait, ServerEnd, waitA, waitB, math.Hypot(handler.Error, computing.error))
+}
+
+// inMeasuredTime returns stages as shares of the measured calls, which other programs may have disturbed less
+// or more than the traced calls.
+func (f *finder) inMeasuredTime(stages []Change) []Change {
+	scale := func(i *Insight) float64 {
+		if i == nil || i.Life == nil || i.Life.Mean <= 0 {
+			return 1
+		}
+		mean, _ := i.meanOrRefused()
+		if mean == nil {
+			return 1
+		}
+		return *mean / i.Life.Mean
+	}
+	a, b := scale(f.against), scale(f.of)
+	return lists.Map(stages, func(c Change) Change {
+		c.A, c.B, c.Error = a*c.A, b*c.B, max(a, b)*c.Error
+		return c
+	})
 }
 
 // addWaking replaces the CPU time of waking threads in one cell by the stages between the data and the
@@ -248,16 +272,16 @@ func carrying(way record.Way, bytes int) float64 {
 	return 8e6 * float64(bytes) / float64(way.Rate)
 }
 
-// addIdle adds the time of a call that is neither CPU time nor a wait that another evidence has. It may
-// be negative if both ends worked at the same time.
+// addIdle adds the time of a call that is neither CPU time nor a wait that another evidence has, and the part
+// of it for which other programs had the CPUs. It may be negative if both ends worked at the same time.
 func (f *finder) addIdle(m *Measured, e *Explanation) {
 	if f.against != nil && m.A == nil || m.B == nil || len(e.CPU) < 2 {
+		if f.hasNeighbours() {
+			f.add(ByNeighbour, "", f.noCPU.a, f.noCPU.b, 0)
+		}
 		return
 	}
 	rest := func(mean *float64, i *Insight, l load, of func(evidence) float64) float64 {
-		if mean == nil {
-			return 0
-		}
 		left := *mean
 		for _, end := range []string{ClientEnd, ServerEnd} {
 			left -= l.of(end) * cpuTime(i, end)
@@ -269,16 +293,14 @@ func (f *finder) addIdle(m *Measured, e *Explanation) {
 		}
 		return left
 	}
-	a := 0.0
+	a, othersA := 0.0, 0.0
 	if f.against != nil {
 		a = rest(m.A, f.against, f.a, func(e evidence) float64 { return e.a })
+		othersA = delayByOthers(f.against, f.a, a, f.noCPU.a)
 	}
 	b := rest(m.B, f.of, f.b, func(e evidence) float64 { return e.b })
 	if f.hasNeighbours() {
-		othersA, othersB := 0.0, math.Min(delayByOthers(f.of, f.b), math.Max(0, b))
-		if f.against != nil {
-			othersA = math.Min(delayByOthers(f.against, f.a), math.Max(0, a))
-		}
+		othersB := delayByOthers(f.of, f.b, b, f.noCPU.b)
 		f.add(ByNeighbour, "", othersA, othersB, 0)
 		a, b = a-othersA, b-othersB
 	}
@@ -298,16 +320,6 @@ func (f *finder) errorOfMeans(m *Measured) float64 {
 		return ifUnknown * *m.B
 	}
 	return *m.A * (m.Ratio.Interval.High - m.Ratio.Interval.Low) / 2 / usualQuantile
-}
-
-// delayByOthers returns at most for how long other programs kept a call off its CPUs: if they use a share
-// of them, then its CPU time takes longer by this share. Threads were ready, but had no CPU. A call waits
-// also for the calls before it in the queue.
-func delayByOthers(i *Insight, l load) float64 {
-	const most = 0.95
-	share := math.Min(most, othersShare(i))
-	waited := l.client*valueOf(i.Facts.Client.Waited) + l.server*valueOf(i.Facts.Server.Waited)
-	return math.Min(waited, (l.client*cpuTime(i, ClientEnd)+l.server*cpuTime(i, ServerEnd))*share/(1-share))
 }
 
 const (

@@ -211,6 +211,24 @@ func TestNeighboursDelayEveryCallInTheQueue(t *testing.T) {
 	t.Error("other programs are no cause")
 }
 
+// TestTracedWaitsAreSharesOfMeasuredCalls: other programs may disturb traced calls more than measured calls.
+func TestTracedWaitsAreSharesOfMeasuredCalls(t *testing.T) {
+	others := 1.5
+	cell := reading{mean: 100, client: usualTimes(nil), server: usualTimes(nil), facts: Facts{Others: &others}}.insight("grpc")
+	cell.Life = &Life{Mean: 400, Stages: []Stage{{Name: "server: wait for lock", Mean: 80}, {Name: "server: no CPU", Mean: 160}}}
+	for kind, want := range map[CauseKind]float64{ByLock: 20, ByNeighbour: 40} {
+		found := 0.0
+		for _, c := range findCauses(Explain(cell, nil)) {
+			if c.Kind == kind {
+				found = c.Time
+			}
+		}
+		if !near(found, want) {
+			t.Errorf("%s: %v µs, want %v", kind, found, want)
+		}
+	}
+}
+
 // TestTheSystemCallBehindAWait: of a user's service, but none in which threads wait for work.
 func TestTheSystemCallBehindAWait(t *testing.T) {
 	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil), handler: 1}

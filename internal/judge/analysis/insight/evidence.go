@@ -96,6 +96,17 @@ func sharesCPUs(i *Insight) bool {
 	return len(i.Facts.Client.CPUs) > 0 && slices.Equal(i.Facts.Client.CPUs, i.Facts.Server.CPUs)
 }
 
+// delayByOthers returns for how long other programs kept a call off its CPUs, out of the rest of its time: as
+// traced calls tell, or more. If others use a share of the CPUs, then a call's CPU time takes longer by this
+// share at most, if its threads were ready for so long. A call waits also for those before it in the queue.
+func delayByOthers(i *Insight, l load, rest, traced float64) float64 {
+	const most = 0.95
+	share := math.Min(most, othersShare(i))
+	waited := l.client*valueOf(i.Facts.Client.Waited) + l.server*valueOf(i.Facts.Server.Waited)
+	delay := math.Min(waited, (l.client*cpuTime(i, ClientEnd)+l.server*cpuTime(i, ServerEnd))*share/(1-share))
+	return math.Max(traced, math.Min(delay, math.Max(0, rest)))
+}
+
 func (l load) of(end string) float64 {
 	if end == ClientEnd {
 		return l.client
