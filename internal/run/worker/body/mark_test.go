@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"runtime/trace"
+	"slices"
 	"testing"
 
 	exptrace "golang.org/x/exp/trace"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
@@ -131,4 +133,25 @@ func TestInstantsOfAllTheLoad(t *testing.T) {
 			t.Errorf("with traces %v, the last call that is kept is %d of %d", traces, last, calls)
 		}
 	}
+}
+
+// FuzzMark takes marks from messages with fields of any content.
+func FuzzMark(f *testing.F) {
+	mark := protowire.AppendVarint(protowire.AppendTag(nil, markField, protowire.VarintType), 4095)
+	f.Add(mark, uint16(4095))
+	f.Add(append(slices.Clone(mark), 8, 1), uint16(3))
+	f.Add(mark[:3], uint16(0))
+	f.Fuzz(func(t *testing.T, fields []byte, call uint16) {
+		request := &echopb.Payload{}
+		request.ProtoReflect().SetUnknown(fields)
+		if number, marked := takeMark(request); marked && (number < 0 || number >= gotrace.MaxInFlight || !bytes.HasSuffix(fields, request.ProtoReflect().GetUnknown())) {
+			t.Errorf("%x has the mark %d and leaves %x", fields, number, request.ProtoReflect().GetUnknown())
+		}
+		// A mark before any other fields is found, and only the mark is removed.
+		request.ProtoReflect().SetUnknown(append(protowire.AppendVarint(protowire.AppendTag(nil, markField, protowire.VarintType), uint64(call)), fields...))
+		number, marked := takeMark(request)
+		if left := request.ProtoReflect().GetUnknown(); !marked || number != int(call)%gotrace.MaxInFlight || !bytes.Equal(left, fields) {
+			t.Errorf("the mark %d before %x is %d, %v, and leaves %x", call, fields, number, marked, left)
+		}
+	})
 }
