@@ -3,8 +3,6 @@ package compare
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat"
-
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -109,15 +107,6 @@ func sharesOf(variants []*matrix.Point, changes []string, fit *matrix.Fit) Share
 // isProven reports whether a ratio's interval excludes 1.
 func isProven(ratio matrix.Figure) bool {
 	return ratio.Interval != nil && (ratio.Interval.Low > 1 || ratio.Interval.High < 1)
-}
-
-// ratioFromLogs returns the mean ratio, without an interval if there are too few repeats.
-func ratioFromLogs(logs []float64, at matrix.Level) matrix.Figure {
-	interval, err := stats.MeanInterval(logs, at.Confidence())
-	if err != nil {
-		return matrix.Figure{Value: math.Exp(stat.Mean(logs, nil))}
-	}
-	return matrix.FigureOfLogs(interval)
 }
 
 // maxShareDistance limits how far from the estimate shareOf looks for an interval's ends.
