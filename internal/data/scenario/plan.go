@@ -151,6 +151,9 @@ func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Plan
 	for repeat := 1; repeat <= repeats; repeat++ {
 		block := slices.Concat(cells, passes[repeat])
 		random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
+		if repeat == 1 { // a probe is set by what is known of the calls
+			slices.SortStableFunc(block, func(a, b Cell) int { return min(len(a.Probe), 1) - min(len(b.Probe), 1) })
+		}
 		for _, c := range block {
 			plan = append(plan, PlannedCell{Cell: c, Repeat: repeat})
 		}

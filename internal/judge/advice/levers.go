@@ -46,7 +46,8 @@ func Levers(e *insight.Explanation, runs ...*analysis.Summary) []string {
 		last = append(last, writeLines(best)...)
 	}
 	why := leverReason(e, first.Metric)
-	return words.CutLines(slices.Concat(why, lines[:min(len(lines), max(1, words.MaxLines-len(why)-len(last)))], last))
+	lines = words.CutLines(slices.Concat(lines[:min(len(lines), max(1, words.MaxLines-len(why)-len(last)))], last))
+	return slices.Concat(why, lines) // the cause stays whole
 }
 
 // leverReason says why the cell is slow, or why its slow calls are if the levers shall move the P99.

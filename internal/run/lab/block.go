@@ -105,6 +105,7 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 		b.trials[i].observed(ctx, r)
 		r.Checks = check.Judge(r, check.DefaultLimits())
 		e.learnWarmUp(r)
+		e.learnCalls(r)
 	}
 	if cause := context.Cause(ctx); cause != nil && e.Fleet != nil { // the clocks were perhaps not compared
 		return nil, cause

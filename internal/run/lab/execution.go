@@ -32,6 +32,7 @@ func (l *Lab) newExecution(plan []scenario.PlannedCell, run *record.Run) (*execu
 			return nil, err
 		}
 		l.learnWarmUp(&r)
+		l.learnCalls(&r)
 		if len(block) > 0 && r.Block != block[0].Block {
 			e.scatter.learn(block)
 			block = nil

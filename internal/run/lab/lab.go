@@ -69,7 +69,8 @@ type Lab struct {
 	Unwatched bool
 
 	learnt neededWarmUps
-	drain  time.Duration // limits the wait for calls that outlast the window
+	calls  map[string]knownCalls // by the key of the cell
+	drain  time.Duration         // limits the wait for calls that outlast the window
 
 	began      time.Time     // when the anchor was first read
 	anchorTook time.Duration // time of all its readings

@@ -205,6 +205,39 @@ func TestAStallsFunction(t *testing.T) {
 	}
 }
 
+// TestLongCallsAreTold stalls every 10th call for longer than a turn of tracing. If they were left out, the
+// slow calls would look short.
+func TestLongCallsAreTold(t *testing.T) {
+	takesSeconds(t)
+	const stall = 350 * time.Millisecond
+	s := oneCell(t, "grpc")
+	p := &s.Parts[0]
+	p.Workload, p.Probes, p.Clients = "echo:stall="+stall.String()+",every=10", []scenario.Probe{record.ProbeLife}, []int{4}
+	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(2 * time.Second)}
+	passes := 0
+	for _, r := range runAll(t, newLab(t), s) {
+		if r.Probe != record.ProbeLife {
+			continue
+		}
+		passes++
+		if r.Failure != "" || r.Life == nil || len(r.Life.Calls) == 0 {
+			t.Fatalf("%s: no stages: %+v", r.Failure, r.Life)
+		}
+		long := 0
+		for _, stages := range r.Life.Calls {
+			if total(stages) >= int64(stall) {
+				long++
+			}
+		}
+		if t.Logf("%d of %d calls are long; %s", long, len(r.Life.Calls), r.Life.Method); 20*long < len(r.Life.Calls) {
+			t.Errorf("%d of %d calls stalled, want about one in ten", long, len(r.Life.Calls))
+		}
+	}
+	if passes == 0 {
+		t.Error("no pass was measured")
+	}
+}
+
 // TestADelayIsTheSendings knows why calls over a slower network take longer.
 func TestADelayIsTheSendings(t *testing.T) {
 	takesSeconds(t)

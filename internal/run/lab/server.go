@@ -188,5 +188,6 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 		Address: address, Probe: string(cell.Probe),
 		// The probe of CPU time is the only probe that can run in the worker instead of outside.
 		ProfileCPU: t.observer.InWorker(),
+		MarkChance: t.markChance(),
 	}
 }

@@ -60,7 +60,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	defer func() { _ = t.in.network.Close() }() // an error here comes too late to matter
 	r.Limits = t.demand().limits(t.in.have)
 	if t.in.stage == nil { // agents observe their own workers
-		if t.observer, err = startObserver(t.planned.Cell); err != nil {
+		if t.observer, err = t.startObserver(); err != nil {
 			return err
 		}
 		defer t.observer.Discard()

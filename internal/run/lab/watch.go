@@ -1,18 +1,21 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	probes "wirelab.dev/internal/machine/probe/catalog"
+	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
@@ -20,11 +23,44 @@ import (
 
 // startObserver starts the probe of a cell. Calls of several clients, or to a service, are followed by
 // execution traces.
-func startObserver(c scenario.Cell) (*worker.Observer, error) {
+func (t *trial) startObserver() (*worker.Observer, error) {
+	c := t.planned.Cell
 	if c.Probe == record.ProbeLife && (c.Clients > 1 || c.Variant.Stack == service.StackName) {
-		return worker.ObserveTraces()
+		return worker.ObserveTraces(t.markChance() > 0)
 	}
 	return worker.StartObserver(string(c.Probe))
+}
+
+// knownCalls holds what a trial without a probe showed of a cell's calls.
+type knownCalls struct {
+	slow time.Duration // the 99th percentile
+	rate float64       // per second
+}
+
+// learnCalls learns from a trial how long the cell's calls take, before a probe follows them.
+func (l *Lab) learnCalls(r *record.Record) {
+	times, err := cmp.Or(r.Response, &r.Service).Decode()
+	if err != nil || r.Probe != "" || times.Count() == 0 || r.WindowNS <= 0 {
+		return
+	}
+	if l.calls == nil {
+		l.calls = map[string]knownCalls{}
+	}
+	l.calls[r.Cell.Key()] = knownCalls{times.Quantile(0.99), float64(r.Completed) / time.Duration(r.WindowNS).Seconds()}
+}
+
+// mostTracedCalls is the greatest number of calls in a trace that has no pauses.
+const mostTracedCalls = 1_000_000
+
+// markChance returns the chance of a mark if the calls of a cell are too long for turns of tracing, or
+// else 0.
+func (t *trial) markChance() float64 {
+	known, c := t.lab.calls[t.cell().Key()], t.planned.Cell
+	window := time.Duration(max(c.Load.Duration, scenario.Duration(time.Second))).Seconds()
+	if c.Probe != record.ProbeLife || known.slow < gotrace.LongCall || known.rate*(window+time.Duration(c.WarmUp.AtMost).Seconds()) > mostTracedCalls {
+		return 0
+	}
+	return gotrace.ChanceOf(known.rate * window)
 }
 
 // findServers returns the processes of a server that wirelab did not start, if it is on this machine.

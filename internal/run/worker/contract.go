@@ -77,6 +77,9 @@ type Spec struct {
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
 	// Traces asks wirelab's own worker to write execution traces of itself to its file descriptor 3.
 	Traces bool `json:"traces,omitempty"`
+	// MarkChance makes such a worker trace itself the whole time, and mark each call with this chance. 0
+	// means that it traces itself in turns.
+	MarkChance float64 `json:"mark_chance,omitempty"`
 }
 
 // A VisitSpec says how to make the first call to the service that the workload defines.

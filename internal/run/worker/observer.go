@@ -39,9 +39,9 @@ func StartObserver(name string) (*Observer, error) {
 }
 
 // ObserveTraces returns an observer that follows calls, many at a time, by the execution traces of
-// both workers.
-func ObserveTraces() (*Observer, error) {
-	watch, err := gotrace.Start(nil)
+// both workers, in turns or of the whole time.
+func ObserveTraces(whole bool) (*Observer, error) {
+	watch, err := gotrace.Start(whole, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -356,6 +356,9 @@ func countQueue(more, _ *Insight) string {
 	if sharesCPUs(more) {
 		return text + "both ends run on the same CPU"
 	}
+	if l.busiest == bothBusy {
+		return text + fmt.Sprintf("both ends' CPUs are up to %s busy", percent(l.busy))
+	}
 	return text + fmt.Sprintf("the %s's CPU is %s busy", l.busiest, percent(l.busy))
 }
 

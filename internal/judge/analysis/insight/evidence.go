@@ -26,13 +26,18 @@ const idle CauseKind = ""
 type load struct {
 	inFlight       float64
 	client, server float64 // time of a call per CPU time of a call, 1 or more
-	busiest        string  // the end whose CPUs limit the calls; empty if neither does
+	busiest        string  // the end whose CPUs limit the calls, or bothBusy; empty if neither does
 	busy           float64 // its busy share
 }
 
 const (
 	// busyEnough is the busy share from which calls queue for an end's CPUs.
 	busyEnough = 0.85
+	// bothBusy means that calls queue for the CPUs of both ends in turn: each of the two is busy for most of the
+	// time, and idle only if the calls wait at the other one.
+	bothBusy   = "both"
+	evenlyBusy = 0.7 // busy share of the busier end from which this is so
+	alikeBusy  = 0.8 // least busy share of the other end, divided by that of the busier one
 	// stillBusy is the busy share that suffices if the other cell's calls queue for the same CPUs.
 	stillBusy = 0.6
 )
@@ -72,6 +77,9 @@ func loadOf(i *Insight, enough float64) load {
 	switch {
 	case sharesCPUs(i) && client+server >= enough:
 		l.client, l.server, l.busiest, l.busy = queue(&i.Facts.Client), queue(&i.Facts.Server), ServerEnd, client+server
+	case math.Max(client, server) >= math.Min(enough, evenlyBusy) && math.Min(client, server) >= alikeBusy*math.Max(client, server):
+		l.client, l.server = math.Max(1, queue(&i.Facts.Client)/2), math.Max(1, queue(&i.Facts.Server)/2)
+		l.busiest, l.busy = bothBusy, math.Max(client, server)
 	case server >= enough && server >= client:
 		l.server, l.busiest, l.busy = queue(&i.Facts.Server), ServerEnd, server
 	case client >= enough:

@@ -28,7 +28,7 @@ var ErrOnlyInWorker = errors.New("only Go workers can measure this themselves")
 func Start(name string) (probe.Watch, error) {
 	w, err := start(name)
 	if name == record.ProbeLife && errors.Is(err, host.ErrUnsupported) {
-		return gotrace.Start(fmt.Errorf("the kernel's part of the stages: %w", err))
+		return gotrace.Start(false, fmt.Errorf("the kernel's part of the stages: %w", err))
 	}
 	if name == record.ProbeCPU && errors.Is(err, host.ErrUnsupported) {
 		err = fmt.Errorf("%w: %w", ErrOnlyInWorker, err)

@@ -17,19 +17,21 @@ type turn struct {
 	server *timeline // nil for a service that does not trace itself
 	// service says when the service had a CPU.
 	service cpuTimes
+	horizon int64 // calls that begin in this time before the end are left out
 }
 
 // divide divides the calls of a window into stages, and returns their times also by call stack. A
 // share of the calls is divided.
 func (both *turn) divide(window probe.Span, share float64, life *record.Life) (calls []places) {
-	begin, end := max(window.BeginNS, both.client.span.BeginNS), min(window.EndNS, both.client.span.EndNS)
+	begin, end := max(window.BeginNS, both.client.span.BeginNS), both.client.span.EndNS
 	if both.server != nil {
 		begin, end = max(begin, both.server.span.BeginNS), min(end, both.server.span.EndNS)
 	}
+	last := min(window.EndNS, end-both.horizon)
 	regions := slices.Clone(both.client.regions)
 	slices.SortFunc(regions, func(a, b region) int { return cmp.Compare(a.begin, b.begin) })
 	for i, call := range regions {
-		if call.begin < begin || call.end > end || int(float64(i+1)*share) == int(float64(i)*share) {
+		if call.begin < begin || call.begin > last || call.end > end || int(float64(i+1)*share) == int(float64(i)*share) {
 			continue
 		}
 		b := bill{places: places{}}

@@ -55,7 +55,7 @@ func multiplexed() (client, server *timeline) {
 func divideOne(t *testing.T, client, server *timeline) map[string]int64 {
 	t.Helper()
 	life := &record.Life{}
-	(&turn{client, server, cpuTimes{}}).divide(probe.Span{BeginNS: 0, EndNS: 1000}, 1, life)
+	(&turn{client, server, cpuTimes{}, 0}).divide(probe.Span{BeginNS: 0, EndNS: 1000}, 1, life)
 	if len(life.Calls) != 1 || life.Untold != 0 || life.Begins[0] != client.regions[0].begin {
 		t.Fatalf("%+v; want one call", life)
 	}
@@ -170,8 +170,8 @@ func TestCallsWithoutHandler(t *testing.T) {
 	client, server := multiplexed()
 	server.byName = nil
 	life := &record.Life{}
-	(&turn{client, server, cpuTimes{}}).divide(probe.Span{BeginNS: 0, EndNS: 1000}, 1, life)
-	(&turn{client, server, cpuTimes{}}).divide(probe.Span{BeginNS: 101, EndNS: 1000}, 1, life) // the call began before this window
+	(&turn{client, server, cpuTimes{}, 0}).divide(probe.Span{BeginNS: 0, EndNS: 1000}, 1, life)
+	(&turn{client, server, cpuTimes{}, 0}).divide(probe.Span{BeginNS: 101, EndNS: 1000}, 1, life) // the call began before this window
 	if life.Untold != 1 || len(life.Calls) != 0 {
 		t.Errorf("%+v; want one call whose stages are unknown", life)
 	}
@@ -193,7 +193,7 @@ func TestServiceThatDoesNotTraceItself(t *testing.T) {
 	} {
 		maps.Copy(c.want, usual)
 		life := &record.Life{}
-		(&turn{client, nil, c.service}).divide(probe.Span{BeginNS: 0, EndNS: 1000}, 1, life)
+		(&turn{client, nil, c.service, 0}).divide(probe.Span{BeginNS: 0, EndNS: 1000}, 1, life)
 		if len(life.Calls) != 1 {
 			t.Fatalf("%s: %+v", name, life)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime/trace"
 	"time"
@@ -17,6 +18,11 @@ const (
 	// the same turns from the machine's clock. Calls outside the turns show what tracing costs.
 	cycleNS = int64(300 * time.Millisecond)
 	turnNS  = int64(200 * time.Millisecond)
+	// horizonNS is the time before the end of a turn in which calls that begin are left out: longer ones of
+	// them do not end in the turn, and the rest would be short calls.
+	horizonNS = int64(50 * time.Millisecond)
+	// wholeTrace is the number of the only turn of a worker that traces itself from its start to its end.
+	wholeTrace = int64(1)
 	// settlingNS is the time after a turn in which a worker writes the rest of its trace.
 	settlingNS = int64(10 * time.Millisecond)
 	// maxTurnBytes limits the trace of a turn. Several million events fit.
@@ -29,18 +35,22 @@ const (
 	turnHeadBytes = 16
 )
 
-// A Recorder traces its own process in turns, and writes the traces to a file.
+// LongCall is the duration from which calls are too long for turns.
+const LongCall = time.Duration(horizonNS / 2)
+
+// A Recorder traces its own process, and writes the traces to a file.
 type Recorder struct {
 	file   *os.File
+	whole  bool // without turns
 	size   int64
 	stop   chan struct{}
 	done   chan struct{}
 	failed error
 }
 
-// StartRecorder starts a recorder.
-func StartRecorder(file *os.File) *Recorder {
-	r := &Recorder{file: file, stop: make(chan struct{}), done: make(chan struct{})}
+// StartRecorder starts a recorder, which traces in turns, or the whole time until Stop.
+func StartRecorder(file *os.File, whole bool) *Recorder {
+	r := &Recorder{file: file, whole: whole, stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run() // ends with Stop
 	return r
 }
@@ -58,9 +68,13 @@ func (r *Recorder) Stop() error {
 func (r *Recorder) run() {
 	defer close(r.done)
 	for r.failed == nil {
-		turn := clock.Now()/cycleNS + 1
-		if r.waitUntil(turn * cycleNS) {
-			return
+		turn, end := clock.Now()/cycleNS+1, int64(math.MaxInt64)
+		if r.whole {
+			turn = wholeTrace
+		} else {
+			if end = turn*cycleNS + turnNS; r.waitUntil(turn * cycleNS) {
+				return
+			}
 		}
 		into := r.beginTurn()
 		if err := trace.Start(into); err != nil {
@@ -68,7 +82,7 @@ func (r *Recorder) run() {
 			return
 		}
 		turnNow.Store(turn)
-		stopped := r.waitUntil(turn*cycleNS + turnNS)
+		stopped := r.waitUntil(end)
 		turnNow.Store(0)
 		trace.Stop()
 		r.failed = r.finish(turn, into)
@@ -82,12 +96,16 @@ func (r *Recorder) beginTurn() *turnWriter {
 	if r.size > maxFileBytes {
 		r.size = 0
 	}
-	return &turnWriter{file: r.file, from: r.size + turnHeadBytes, failed: r.file.Truncate(r.size)}
+	most := maxTurnBytes
+	if r.whole {
+		most = maxFileBytes
+	}
+	return &turnWriter{file: r.file, from: r.size + turnHeadBytes, most: int64(most), failed: r.file.Truncate(r.size)}
 }
 
 // finish writes the head of a turn. The next turn overwrites a trace that is too large.
 func (r *Recorder) finish(turn int64, trace *turnWriter) error {
-	if trace.size <= maxTurnBytes && trace.failed == nil {
+	if trace.size <= trace.most && trace.failed == nil {
 		head := binary.LittleEndian.AppendUint64(nil, uint64(turn))
 		head = binary.LittleEndian.AppendUint64(head, uint64(trace.size))
 		_, trace.failed = r.file.WriteAt(head, r.size)
@@ -113,11 +131,12 @@ func (r *Recorder) waitUntil(instant int64) (stopped bool) {
 type turnWriter struct {
 	file       *os.File
 	from, size int64
+	most       int64 // a larger trace is lost
 	failed     error
 }
 
 func (w *turnWriter) Write(p []byte) (int, error) {
-	if w.failed == nil && w.size <= maxTurnBytes {
+	if w.failed == nil && w.size <= w.most {
 		_, w.failed = w.file.WriteAt(p, w.from+w.size)
 		w.size += int64(len(p))
 	}
@@ -137,7 +156,7 @@ func readTurns(file io.ReaderAt) (map[int64]*io.SectionReader, error) {
 		if turn == 0 && size == 0 { // its process ended in the middle of a turn
 			return turns, nil
 		}
-		if size <= 0 || size > maxTurnBytes {
+		if size <= 0 || size > maxFileBytes {
 			return nil, fmt.Errorf("read execution traces: a trace of %d bytes at %d", size, at)
 		}
 		at += turnHeadBytes

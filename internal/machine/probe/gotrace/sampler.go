@@ -44,10 +44,21 @@ type Sampler struct {
 	turn   atomic.Int64  // the last turn with a call
 	before atomic.Int64  // the number of marks at its beginning
 	chance atomic.Uint64 // bits of a float64
+	fixed  bool          // the chance stays, because the process traces itself the whole time
 
 	guard       sync.Mutex // of all changes at the beginning of a turn
 	since, told int64      // the beginning of the turn, and the number of calls by then
 }
+
+// NewSampler returns a sampler with a fixed chance, or one that finds its own for each turn if chance is 0.
+func NewSampler(chance float64) *Sampler {
+	s := &Sampler{fixed: chance > 0}
+	s.chance.Store(math.Float64bits(chance))
+	return s
+}
+
+// ChanceOf returns the chance with which about as many calls of a window are marked as of a few turns.
+func ChanceOf(callsInWindow float64) float64 { return min(1, maxMarks/max(1, callsInWindow)) }
 
 // Choose counts a call that begins now. If the call is chosen, Choose returns its number, which no
 // other call in flight has.
@@ -64,7 +75,7 @@ func (s *Sampler) Choose() (call int, chosen bool) {
 		return 0, false
 	}
 	before := s.before.Load()
-	if s.marks.Load()-before >= maxMarks {
+	if !s.fixed && s.marks.Load()-before >= maxMarks {
 		return 0, false
 	}
 	mark := s.marks.Add(1)
@@ -85,7 +96,9 @@ func (s *Sampler) beginTurn(turn, now, calls int64) {
 	inTurn := float64(calls-s.told) * float64(turnNS) / float64(max(cycleNS, now-s.since))
 	// Small changes of the rate leave the chance as it is, because calls of turns with a greater chance
 	// are thinned out later.
-	if marks := inTurn * chance; chance == 0 || marks < wantedMarks/2 && chance < 1 || marks > wantedMarks*2 {
+	if marks := inTurn * chance; s.fixed {
+		// nothing to find
+	} else if chance == 0 || marks < wantedMarks/2 && chance < 1 || marks > wantedMarks*2 {
 		s.chance.Store(math.Float64bits(min(1, wantedMarks/max(1, inTurn))))
 	}
 	s.since, s.told = now, calls

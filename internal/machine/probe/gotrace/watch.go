@@ -19,13 +19,14 @@ var _ probe.Watch = (*Watch)(nil)
 type Watch struct {
 	files   [2]*os.File // of each end; they have no name, so that nothing is left of them
 	cpus    *cpuWatch   // nil if the machine does not allow it
+	whole   bool        // the workers trace themselves the whole time
 	missing []string
 }
 
-// Start makes files for the traces of a trial. without is why a better way to divide calls does
-// not work here; nil if there is none.
-func Start(without error) (*Watch, error) {
-	w := &Watch{}
+// Start makes files for the traces of a trial, in turns or of the whole time. without is why a better way
+// to divide calls does not work here; nil if there is none.
+func Start(whole bool, without error) (*Watch, error) {
+	w := &Watch{whole: whole}
 	if without != nil {
 		w.missing = append(w.missing, without.Error())
 	}
@@ -66,6 +67,9 @@ func (w *Watch) AddProcess(end probe.End, pid int) error {
 
 // Coverage returns how the probe works.
 func (w *Watch) Coverage() probe.Coverage {
+	if w.whole {
+		return probe.Coverage{Method: "execution traces of both workers, the whole time, because calls are long", Missing: w.missing}
+	}
 	return probe.Coverage{
 		Method:  fmt.Sprintf("execution traces of both workers, for %d of every %d ms", turnNS/1e6, cycleNS/1e6),
 		Missing: w.missing,
@@ -97,7 +101,11 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	if err != nil {
 		return findings, err
 	}
-	for number := m.BeginNS / cycleNS; number*cycleNS < m.EndNS; number++ {
+	first, last := m.BeginNS/cycleNS, (m.EndNS-1)/cycleNS
+	if w.whole {
+		first, last = wholeTrace, wholeTrace
+	}
+	for number := first; number <= last; number++ {
 		one, err := readTurn(clientTurns[number], serverTurns[number], len(serverTurns) > 0, stacks)
 		if err != nil {
 			return findings, err
@@ -109,7 +117,10 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		if one.server != nil {
 			one.server.noCPU = one.service.without
 		}
-		turns = append(turns, one)
+		if turns = append(turns, one); w.whole {
+			continue
+		}
+		one.horizon = horizonNS
 		on = append(on, probe.Span{BeginNS: number * cycleNS, EndNS: number*cycleNS + turnNS})
 		off = append(off, probe.Span{BeginNS: number*cycleNS + turnNS + settlingNS, EndNS: (number + 1) * cycleNS})
 	}
@@ -121,6 +132,9 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		life.Stacks = stacks.slowAndMedian(life, byStack)
 	}
 	life.TracedNS, life.BareNS = probe.MeanBegunInTurns(m.Calls, on, off)
+	if !w.whole {
+		life.Missing = append(life.Missing, longCalls(m)...)
+	}
 	switch {
 	case len(clientTurns) == 0 && m.EndNS-m.BeginNS > cycleNS:
 		life.Missing = append(life.Missing, "all calls: the client did not trace itself; use a client of wirelab's own")
@@ -135,6 +149,23 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 	}
 	return probe.Findings{Life: life}, nil
 }
+
+// longCalls says how many calls are too long for a turn.
+func longCalls(m probe.MeasuredWindow) []string {
+	long := 0
+	for _, call := range m.Calls {
+		if call[1] > horizonNS {
+			long++
+		}
+	}
+	if float64(long) <= fewLongCalls*float64(len(m.Calls)) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the slow calls: %d of %d calls took longer than %d ms, and such calls often do not fit into a turn", long, len(m.Calls), horizonNS/1e6)}
+}
+
+// fewLongCalls is the share of calls that may be missing among the slowest 1 %.
+const fewLongCalls = 0.001
 
 // sharesOf returns for each turn the share of its calls that are divided, so that each call of a window
 // is divided with the same chance, although each turn has its own chance of a mark.

@@ -101,7 +101,7 @@ func makeCalls(t *testing.T, clients int, stop <-chan struct{}) (calls [][2]int6
 // TestPlantedLock traces this process as the server and the client of a trial. With two clients, each
 // handler waits for the lock while the other one holds it.
 func TestPlantedLock(t *testing.T) {
-	watch, err := Start(nil)
+	watch, err := Start(false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPlantedLock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	recorder, begin := StartRecorder(watch.TraceFile(probe.Client)), clock.Now()
+	recorder, begin := StartRecorder(watch.TraceFile(probe.Client), false), clock.Now()
 	stop := make(chan struct{})
 	go func() { // ends after some whole turns
 		<-time.After(time.Duration(4 * cycleNS))
@@ -164,7 +164,7 @@ func TestPlantedLock(t *testing.T) {
 
 func TestNoTraces(t *testing.T) {
 	for name, window := range map[string]probe.Span{"none": {}, "one": {BeginNS: 1, EndNS: 1e9}} {
-		watch, err := Start(nil)
+		watch, err := Start(false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func FuzzTimeline(f *testing.F) {
 			return
 		}
 		life := &record.Life{}
-		(&turn{both, both, cpuTimes{}}).divide(probe.Span{BeginNS: 0, EndNS: 1 << 62}, 1, life)
+		(&turn{both, both, cpuTimes{}, 0}).divide(probe.Span{BeginNS: 0, EndNS: 1 << 62}, 1, life)
 		for _, stages := range life.Calls {
 			if slices.Min(stages) < 0 {
 				t.Errorf("negative times %v", stages)

@@ -98,7 +98,7 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	conns.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
 		return own.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
-	first, marks := spec.Client.GroupOrOwn().First, &gotrace.Sampler{}
+	first, marks := spec.Client.GroupOrOwn().First, gotrace.NewSampler(spec.MarkChance)
 	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
 		var marker *callMarker
 		if spec.Traces {
@@ -205,7 +205,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	conns.service = client
-	marks := &gotrace.Sampler{}
+	marks := gotrace.NewSampler(spec.MarkChance)
 	conns.counted, _ = client.(service.Counted)
 	if engine, says := client.(connectionKeeper); says {
 		conns.ownConnections = engine.OwnConnections()

@@ -82,7 +82,7 @@ func (s *task) startTracing(elsewhere bool) *gotrace.Recorder {
 	}
 	const descriptor = 3 // see worker.Launch
 	syscall.CloseOnExec(descriptor)
-	return gotrace.StartRecorder(os.NewFile(descriptor, "traces"))
+	return gotrace.StartRecorder(os.NewFile(descriptor, "traces"), s.MarkChance > 0)
 }
 
 // runServer serves until ctx ends, and then prints the server's measurements of itself. Of the controls, it
