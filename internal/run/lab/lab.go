@@ -12,6 +12,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -152,6 +153,24 @@ func (l *Lab) learnWarmUp(r *record.Record) {
 		l.learnt = neededWarmUps{}
 	}
 	l.learnt[r.Cell] = needed
+}
+
+// knownCalls holds what a trial without a probe showed of a cell's calls.
+type knownCalls struct {
+	slow time.Duration // the 99th percentile
+	rate float64       // per second
+}
+
+// learnCalls learns from a trial how long the cell's calls take, before a probe follows them.
+func (l *Lab) learnCalls(r *record.Record) {
+	times, err := cmp.Or(r.Response, &r.Service).Decode()
+	if err != nil || r.Probe != "" || times.Count() == 0 || r.WindowNS <= 0 {
+		return
+	}
+	if l.calls == nil {
+		l.calls = map[string]knownCalls{}
+	}
+	l.calls[r.Cell.Key()] = knownCalls{times.Quantile(0.99), float64(r.Completed) / time.Duration(r.WindowNS).Seconds()}
 }
 
 // trial is one trial while it runs.

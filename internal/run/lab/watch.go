@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,24 +28,6 @@ func (t *trial) startObserver() (*worker.Observer, error) {
 		return worker.ObserveTraces(t.markChance() > 0)
 	}
 	return worker.StartObserver(string(c.Probe))
-}
-
-// knownCalls holds what a trial without a probe showed of a cell's calls.
-type knownCalls struct {
-	slow time.Duration // the 99th percentile
-	rate float64       // per second
-}
-
-// learnCalls learns from a trial how long the cell's calls take, before a probe follows them.
-func (l *Lab) learnCalls(r *record.Record) {
-	times, err := cmp.Or(r.Response, &r.Service).Decode()
-	if err != nil || r.Probe != "" || times.Count() == 0 || r.WindowNS <= 0 {
-		return
-	}
-	if l.calls == nil {
-		l.calls = map[string]knownCalls{}
-	}
-	l.calls[r.Cell.Key()] = knownCalls{times.Quantile(0.99), float64(r.Completed) / time.Duration(r.WindowNS).Seconds()}
 }
 
 // mostTracedCalls is the greatest number of calls in a trace that has no pauses.

@@ -117,7 +117,9 @@ func TestPlantedCauses(t *testing.T) {
 		{"CPU time delays all calls in flight", change(usual, func(r *reading) { r.mean, r.place, r.facts.InFlight, r.busy = 1600, many, one(50), 0.98 }), change(usual, func(r *reading) {
 			r.mean, r.place, r.facts.InFlight, r.busy, r.server, r.settings = 4100, many, one(50), 0.98, usualTimes(categoryTimes{"the application": 50}), "compute=50us"
 		}), ByHandler, ServerEnd, 2500, "it computes for 50 µs (compute=50us)"},
-		{"calls queue at both ends", change(usual, func(r *reading) { r.mean, r.place, r.facts.InFlight, r.busy, r.facts.Client.Busy = 1500, many, one(50), 0.8, one(0.78) }), change(usual, func(r *reading) {
+		{"calls queue at both ends", change(usual, func(r *reading) {
+			r.mean, r.place, r.facts.InFlight, r.busy, r.facts.Client.Busy = 1500, many, one(50), 0.8, one(0.78)
+		}), change(usual, func(r *reading) {
 			r.mean, r.place, r.facts.InFlight, r.busy, r.facts.Client.Busy = 4700, many, one(50), 0.82, one(0.81)
 			r.client, r.server = usualTimes(categoryTimes{"allocation": 60}), usualTimes(categoryTimes{"allocation": 60})
 		}), ByAllocation, "", 3000, ""},
