@@ -795,6 +795,7 @@ export interface Life {
   stages: Stage[]; // stages that took time, in the order of a call; their times add up to the mean
   bare_us: number | null; // Bare is the mean time of the same processes' calls without the probe; null if unknown.
   cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe.
+  unread: number | null; // Unread is the mean number of requests that a user's service had not read; null if unknown.
 }
 
 /** A LimitEffect compares a variant with and without an in-flight limit. */

@@ -26,6 +26,9 @@ type Life struct {
 	TracedNS *float64 `json:"traced_ns,omitempty"`
 	BareNS   *float64 `json:"bare_ns,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
+	// Unread is the mean number of requests that lay in the sockets of a user's service, because it had not
+	// read them; absent if unknown.
+	Unread *float64 `json:"unread,omitempty"`
 	// Stacks says where goroutines were during slow and median calls; absent if unknown.
 	Stacks *CallStacks `json:"call_stacks,omitempty"`
 }

@@ -98,7 +98,9 @@ const (
 	diagPortAt       = 8
 	diagAnswerBytes  = 72
 	diagAnswerPortAt = 4
+	diagQueueAt      = 56
 	diagInodeAt      = 68
+	tcpEstablished   = 1
 	tcpListen        = 10
 )
 
@@ -110,22 +112,47 @@ var _ = nl.NativeEndian()
 // but to read it the kernel walks over its table of all connections, which takes milliseconds even if
 // the table is empty.
 func (procFiles) listeningTCP(port uint16) (inodes []string, err error) {
+	err = dumpTCP(port, tcpListen, func(answer []byte) {
+		inodes = append(inodes, strconv.FormatUint(uint64(binary.NativeEndian.Uint32(answer[diagInodeAt:])), 10))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the listening sockets: %w", err)
+	}
+	return inodes, nil
+}
+
+// UnreadConnections returns the number of connections to a TCP port of this machine with bytes that the
+// server has not read, also of those that it has not accepted.
+func UnreadConnections(port uint16) (count int, err error) {
+	err = dumpTCP(port, tcpEstablished, func(answer []byte) {
+		if binary.NativeEndian.Uint32(answer[diagQueueAt:]) > 0 {
+			count++
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list the connections to port %d: %w", port, err)
+	}
+	return count, nil
+}
+
+// dumpTCP lists the sockets in a state whose own port is this one, as the kernel describes them.
+func dumpTCP(port uint16, state int, each func(answer []byte)) error {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, diagRequestBytes)
 		request[0], request[1] = family, unix.IPPROTO_TCP
-		binary.NativeEndian.PutUint32(request[diagStatesAt:], 1<<tcpListen)
+		binary.NativeEndian.PutUint32(request[diagStatesAt:], 1<<state)
 		binary.BigEndian.PutUint16(request[diagPortAt:], port)
 		dump := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
 		dump.AddRawData(request)
 		err := dump.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(answer []byte) bool {
 			if len(answer) >= diagAnswerBytes && binary.BigEndian.Uint16(answer[diagAnswerPortAt:]) == port {
-				inodes = append(inodes, strconv.FormatUint(uint64(binary.NativeEndian.Uint32(answer[diagInodeAt:])), 10))
+				each(answer)
 			}
 			return true
 		})
 		if err != nil {
-			return nil, fmt.Errorf("list the listening sockets: %w", err)
+			return err
 		}
 	}
-	return inodes, nil
+	return nil
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -33,6 +34,47 @@ func TestListeningTCP(t *testing.T) {
 			t.Errorf("%s: listed %v, want %v", address, listed, wanted)
 		}
 	}
+}
+
+// A request is unread until the server reads it, also if the connection is not accepted.
+func TestUnreadConnections(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	port := uint16(listener.Addr().(*net.TCPAddr).Port)
+	want := func(unread int) {
+		t.Helper()
+		found, err := UnreadConnections(port)
+		if err != nil {
+			t.Skipf("this kernel lists no sockets: %v", err)
+		}
+		if found != unread {
+			t.Errorf("%d connections have unread requests, want %d", found, unread)
+		}
+	}
+	for range 3 {
+		client, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = client.Close() }()
+		if _, err := client.Write([]byte("request")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(3)
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	if _, err := io.ReadFull(server, make([]byte, len("request"))); err != nil {
+		t.Fatal(err)
+	}
+	want(2)
 }
 
 // The files of /proc are the same as by package os.

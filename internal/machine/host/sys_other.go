@@ -59,3 +59,6 @@ func tryBPF() error { return NeedsLinux("load a BPF program") }
 func tryUserNamespace() error { return NeedsLinux("make a user namespace") }
 
 func tryUDPReceive(int) (int, error) { return 0, NeedsLinux("try a UDP receive buffer") }
+
+// UnreadConnections returns ErrUnsupported: only Linux tells.
+func UnreadConnections(uint16) (int, error) { return 0, ErrUnsupported }

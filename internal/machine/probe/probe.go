@@ -55,6 +55,12 @@ type PortWatch interface {
 	SetServerPort(port int) error
 }
 
+// A RequestWatch is a Watch that counts the requests that a user's service has not read.
+type RequestWatch interface {
+	Watch
+	WatchRequests(port int)
+}
+
 // A TraceReader is a Watch that reads the execution traces that the workers write of themselves.
 type TraceReader interface {
 	Watch

@@ -67,6 +67,9 @@ func (t *trial) watchService(s *server) {
 		return
 	}
 	s.watched = s.service.processes()
+	if len(s.watched) > 0 && t.isService() {
+		t.observer.WatchRequests(s.port())
+	}
 	for _, pid := range s.watched {
 		// A process may have ended since it was found.
 		if err := t.observer.AddProcess(probe.Server, pid); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {

@@ -83,6 +83,13 @@ func (o *Observer) SetServerPort(port int) error {
 	return nil
 }
 
+// WatchRequests makes the probe count the requests that the service at a port has not read, if it can.
+func (o *Observer) WatchRequests(port int) {
+	if watch, counts := o.watch.(probe.RequestWatch); counts {
+		watch.WatchRequests(port)
+	}
+}
+
 // Unfollowed says what is not observed of the processes that an observed process starts.
 func (o *Observer) Unfollowed() string { return o.watch.Coverage().Unfollowed }
 

@@ -27,12 +27,13 @@ const (
 	ByLimit       CauseKind = "limit"        // waiting for a limit of calls in progress
 	ByHeadOfLine  CauseKind = "head-of-line" // waiting behind other calls on the same connection
 	ByConnection  CauseKind = "connection"   // one connection's reader or writer is the limit
+	ByProcesses   CauseKind = "processes"    // starting other processes
 )
 
 // CauseKinds lists all kinds.
 var CauseKinds = []CauseKind{
 	ByCollector, ByAllocation, ByFaults, ByCopying, ByEncoding, ByProtocol, ByHandshake, ByEncryption, BySystemCalls, ByPackets, ByLink,
-	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection,
+	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection, ByProcesses,
 }
 
 // A Cause explains a part of a cell's time, or of the difference between two cells.

@@ -49,7 +49,7 @@ func findCauses(e *Explanation) []Cause {
 	f.addWaits()
 	f.addLink()
 	f.addIdle(&e.Measured, e)
-	f.changed = changesBetween(f.against, f.of)
+	f.changed = append(kernelChanges(f.of, f.against), changesBetween(f.against, f.of)...)
 	return f.rank(&e.Measured)
 }
 
@@ -425,6 +425,8 @@ func (f *finder) factsBehind(c *Cause) string {
 		}
 	case ByLock, ByHandlerWait:
 		return cmp.Or(describeWait(more, c), waitingCall(more, less, math.Abs(c.Time)))
+	case ByConnection:
+		return countUnread(more)
 	case ByNeighbour:
 		return fmt.Sprintf("other programs used %s CPUs", units.Number(valueOf(more.Facts.Others)))
 	case ByHandshake:

@@ -235,6 +235,31 @@ func TestTracedWaitsAreSharesOfMeasuredCalls(t *testing.T) {
 	}
 }
 
+// TestServicesInTheKernel: unread requests, many system calls and processes that a user's service starts.
+func TestServicesInTheKernel(t *testing.T) {
+	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil), place: record.Place{Clients: 8}, facts: Facts{InFlight: new(8.0)}}
+	for _, c := range []struct {
+		name    string
+		mean    float64
+		change  func(*Insight)
+		kind    CauseKind
+		because string
+	}{
+		{"one request at a time", 8080, func(i *Insight) { i.Life = &Life{Mean: 8080, Unread: new(7.0)} }, ByConnection, "7 of 8 requests lie unread in its sockets, so it handles one at a time"},
+		{"byte by byte", 380, func(i *Insight) { i.Server.Syscalls = []Syscall{{Name: "read", PerCall: 300}} }, BySystemCalls, "a call makes 300 system calls at the server (300 read), against 2"},
+		{"a process per call", 1480, func(i *Insight) { i.Server.Syscalls = []Syscall{{Name: "clone", PerCall: 1}, {Name: "execve", PerCall: 1}} }, ByProcesses, "the service starts other processes, 1 per call"},
+	} {
+		slower := usual
+		slower.mean = c.mean
+		a, b := usual.insight(record.ServiceStack+":a"), slower.insight(record.ServiceStack+":b")
+		a.Life, a.Server.Syscalls = &Life{Mean: 80, Unread: new(0.1)}, []Syscall{{Name: "read", PerCall: 2}}
+		c.change(b)
+		if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Kind != c.kind || causes[0].Because != c.because {
+			t.Errorf("%s: %+v", c.name, causes)
+		}
+	}
+}
+
 // TestTheSystemCallBehindAWait: of a user's service, but none in which threads wait for work.
 func TestTheSystemCallBehindAWait(t *testing.T) {
 	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil), handler: 1}

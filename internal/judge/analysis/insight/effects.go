@@ -21,7 +21,13 @@ const (
 	sharingSetting = "connections"
 	clientsSetting = "clients"
 	sizeSetting    = "size"
+	// Of a user's service.
+	syscallsSetting = "system calls"
+	processSetting  = "processes"
 )
+
+// counted lists the settings that are counts or conditions of a cell, and have no name that a user could write.
+var counted = []string{sharingSetting, clientsSetting, sizeSetting, syscallsSetting, processSetting}
 
 // changesBetween lists the settings in which two cells differ, or those of one cell.
 func changesBetween(a, b *Insight) []change {
@@ -172,6 +178,10 @@ var effects = map[string]effect{
 	"op":      {kinds: inSizes},
 	"limit":   {kinds: inSizes},
 
+	// What a user's service does in the kernel.
+	syscallsSetting: {kinds: []CauseKind{BySystemCalls}, takes: []CauseKind{ByPackets, ByWaking, other, idle}, says: "a call makes %s system calls at the server", facts: mostSyscalls},
+	processSetting:  {kinds: []CauseKind{ByProcesses}, takes: append([]CauseKind{ByHandler, ByHandlerWait}, inAll...), says: "the service starts other processes, %s per call"},
+
 	// The link.
 	"mtu":        {usual: "1500", kinds: []CauseKind{ByPackets}, takes: []CauseKind{idle, ByWaking, BySystemCalls}, says: "a packet holds at most %s B", facts: countPackets},
 	"delay":      {kinds: []CauseKind{ByLink}, takes: inWaits, says: "the link delays packets by %s each way"},
@@ -261,7 +271,7 @@ func (c change) clause(more, less *Insight, its, others string) string {
 		clause = strings.TrimPrefix(clause+known.facts(more, less), soText)
 	}
 	switch written := c.key + "=" + its; {
-	case its == "" || c.key == clientsSetting || c.key == sizeSetting || c.key == sharingSetting:
+	case its == "" || slices.Contains(counted, c.key):
 		return clause
 	case clause == "":
 		return written + " is set"
@@ -412,3 +422,56 @@ func waitingCall(more, less *Insight, waits float64) string {
 
 // leastOfWait is the least share of a wait from which a system call explains it.
 const leastOfWait = 0.3
+
+const (
+	manySyscalls = 10  // more system calls per call than of another service from which they may be a cause
+	startsOne    = 0.3 // processes per call from which starting them may be a cause
+)
+
+// kernelChanges lists what calls of a user's service do more often in the kernel than those of another.
+func kernelChanges(of, against *Insight) (all []change) {
+	if against == nil || of.Cell().Stack != record.ServiceStack {
+		return nil
+	}
+	count := func(i *Insight, only string) (sum float64) {
+		for _, s := range i.Server.Syscalls {
+			if only == "" || s.Name == only {
+				sum += s.PerCall
+			}
+		}
+		return sum
+	}
+	a, b := count(against, "execve"), count(of, "execve")
+	if math.Abs(a-b) >= startsOne {
+		all = append(all, change{processSetting, units.Number(a), units.Number(b)})
+	}
+	a, b = count(against, ""), count(of, "")
+	if math.Abs(a-b) >= manySyscalls && math.Max(a, b) >= 2*math.Min(a, b) {
+		all = append(all, change{syscallsSetting, units.Number(a), units.Number(b)})
+	}
+	return all
+}
+
+// mostSyscalls names the system call that a service makes most often.
+func mostSyscalls(more, less *Insight) string {
+	for _, s := range more.Server.Syscalls { // the most frequent first
+		return fmt.Sprintf(" (%s %s), against %s", units.Number(s.PerCall), s.Name, units.Number(*cmp.Or(less.Server.SyscallsPerCall(), new(0.0))))
+	}
+	return ""
+}
+
+// countUnread says how many requests a user's service does not read at a time.
+func countUnread(of *Insight) string {
+	unread, inFlight := 0.0, valueOf(of.Facts.InFlight)
+	if of.Life != nil {
+		unread = valueOf(of.Life.Unread)
+	}
+	if unread < 1 || inFlight < unread {
+		return ""
+	}
+	handled := "about " + units.Number(math.Round(inFlight-unread))
+	if inFlight-unread < 1.5 {
+		handled = "one"
+	}
+	return fmt.Sprintf("%s of %s requests lie unread in its sockets, so it handles %s at a time", units.Number(unread), units.Number(inFlight), handled)
+}

@@ -155,7 +155,7 @@ func (f *finder) addWaits() {
 	}
 	a, b := waitsByKind(f.against), waitsByKind(f.of)
 	sum := func(of map[CauseKind]float64) (all float64) {
-		for _, kind := range []CauseKind{ByLock, ByHandlerWait, ByCollector} {
+		for _, kind := range kindsInService {
 			all += of[kind]
 		}
 		return all
@@ -168,9 +168,23 @@ func (f *finder) addWaits() {
 			e.a, e.b, leftA, leftB = e.a-takenA, e.b-takenB, leftA-takenA, leftB-takenB
 		}
 	}
-	for _, kind := range []CauseKind{ByLock, ByHandlerWait, ByCollector} {
+	for _, kind := range kindsInService {
 		f.add(kind, ServerEnd, a[kind], b[kind], categoryScatter*math.Hypot(a[kind], b[kind]))
 	}
+}
+
+// kindsInService lists what calls wait for in a server, and before it reads them.
+var kindsInService = []CauseKind{ByLock, ByHandlerWait, ByCollector, ByConnection}
+
+// unreadTime returns for how long a request lies in the sockets of a user's service, by Little's law. If the
+// service keeps a CPU busy, then requests wait for that.
+func unreadTime(i *Insight) float64 {
+	mean, _ := i.meanOrRefused()
+	inFlight := valueOf(i.Facts.InFlight)
+	if mean == nil || i.Life == nil || inFlight == 0 || cpuTime(i, ServerEnd)*inFlight / *mean >= stillBusy {
+		return 0
+	}
+	return *mean * math.Min(1, valueOf(i.Life.Unread)/inFlight)
 }
 
 // waitsByKind adds up the waits of a cell. Handlers may wait in several goroutines at once, but together they
@@ -188,6 +202,7 @@ func waitsByKind(i *Insight) map[CauseKind]float64 {
 	for kind := range sums {
 		sums[kind] *= valueOf(mean) / math.Max(1, all)
 	}
+	sums[ByConnection] = unreadTime(i)
 	return sums
 }
 

@@ -20,6 +20,8 @@ type Life struct {
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
 	// Cost is the time of a call with the probe, divided by the time without the probe.
 	Cost *float64 `json:"cost" jsonschema:"nullable"`
+	// Unread is the mean number of requests that a user's service had not read; null if unknown.
+	Unread *float64 `json:"unread" jsonschema:"nullable"`
 }
 
 // A Stage is a part of a call.
@@ -47,11 +49,14 @@ func livesOf(passes []*record.Record) (stages []string, lives []*record.Life) {
 func newLife(passes []*record.Record) *Life {
 	l := &Life{}
 	var calls [][]int64
-	var traced, bare []float64
+	var traced, bare, unread []float64
 	stages, lives := livesOf(passes)
 	for _, life := range lives {
 		calls = append(calls, life.Calls...)
 		l.Untold += life.Untold
+		if life.Unread != nil {
+			unread = append(unread, *life.Unread)
+		}
 		if life.TracedNS != nil && life.BareNS != nil {
 			traced, bare = append(traced, *life.TracedNS), append(bare, *life.BareNS)
 		}
@@ -61,6 +66,9 @@ func newLife(passes []*record.Record) *Life {
 	}
 	if sum := sumOf(bare); sum > 0 {
 		l.Bare, l.Cost = new(sum/float64(len(bare))/1e3), new(sumOf(traced)/sum)
+	}
+	if len(unread) > 0 {
+		l.Unread = new(sumOf(unread) / float64(len(unread)))
 	}
 	l.Calls = len(calls)
 	for i, name := range stages {

@@ -17,9 +17,10 @@ var _ probe.Watch = (*Watch)(nil)
 
 // A Watch reads the traces that both workers of a trial write.
 type Watch struct {
-	files   [2]*os.File // of each end; they have no name, so that nothing is left of them
-	cpus    *cpuWatch   // nil if the machine does not allow it
-	whole   bool        // the workers trace themselves the whole time
+	files   [2]*os.File  // of each end; they have no name, so that nothing is left of them
+	cpus    *cpuWatch    // nil if the machine does not allow it
+	whole   bool         // the workers trace themselves the whole time
+	unread  *unreadWatch // nil if the server is not a service
 	missing []string
 }
 
@@ -65,6 +66,13 @@ func (w *Watch) AddProcess(end probe.End, pid int) error {
 	return w.cpus.addProcess(end, pid)
 }
 
+// WatchRequests counts from now on the requests that the service at a port has not read.
+func (w *Watch) WatchRequests(port int) {
+	if w.unread == nil && port > 0 {
+		w.unread = startUnreadWatch(port)
+	}
+}
+
 // Coverage returns how the probe works.
 func (w *Watch) Coverage() probe.Coverage {
 	if w.whole {
@@ -79,6 +87,7 @@ func (w *Watch) Coverage() probe.Coverage {
 // Stop divides the calls of the window into stages, and frees the traces.
 func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
+	unread := w.unread.stopWatching(m.Span)
 	var cpus [2]cpuTimes
 	if w.cpus != nil {
 		if cpus, err = w.cpus.stopWatching(); err != nil {
@@ -89,7 +98,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		return findings, errors.New("no window was measured")
 	}
 	how := w.Coverage()
-	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing)}
+	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing), Unread: unread}
 	var on, off []probe.Span
 	var turns []*turn
 	stacks := newStackTable()
