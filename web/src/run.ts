@@ -544,6 +544,8 @@ export interface EndFacts {
   waited_us: number | null; // time per call for which threads were ready but had no CPU, summed over threads
   busy_share: number | null; // busy share of the end's CPUs
   cpus: number[]; // CPUs that the process may use; empty if it was not pinned
+  quota_cpus: number | null; // number of CPUs that its control groups allow; null if there is no limit
+  nice: number; // priority: above 0, other processes come first
 }
 
 /** An EndReadings holds the probes' readings of one end. */
@@ -796,6 +798,7 @@ export interface Life {
   bare_us: number | null; // Bare is the mean time of the same processes' calls without the probe; null if unknown.
   cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe.
   unread: number | null; // Unread is the mean number of requests that a user's service had not read; null if unknown.
+  unacknowledged: number | null; // Unacknowledged is the mean number of its connections with a part of an answer that is not acknowledged.
 }
 
 /** A LimitEffect compares a variant with and without an in-flight limit. */

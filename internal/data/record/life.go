@@ -29,6 +29,9 @@ type Life struct {
 	// Unread is the mean number of requests that lay in the sockets of a user's service, because it had not
 	// read them; absent if unknown.
 	Unread *float64 `json:"unread,omitempty"`
+	// Unacknowledged is the mean number of connections with a part of an answer that the client had not
+	// acknowledged; absent if unknown.
+	Unacknowledged *float64 `json:"unacknowledged,omitempty"`
 	// Stacks says where goroutines were during slow and median calls; absent if unknown.
 	Stacks *CallStacks `json:"call_stacks,omitempty"`
 }

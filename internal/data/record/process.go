@@ -16,6 +16,8 @@ type Process struct {
 	// TracedBy is the id of a process, such as a debugger, that traced this process after the
 	// window.
 	TracedBy int `json:"traced_by,omitempty"`
+	// Nice is the priority of the process after the window: above 0, other processes come first.
+	Nice int `json:"nice,omitempty"`
 	// QuotaCPUs is the CPU limit of the process's control groups, in CPUs; absent without a limit.
 	// ThrottledNS is the time in the window for which the kernel stopped the process because of the
 	// limit. ThrottledPeriods counts the stops because of the limit, on each CPU.

@@ -208,6 +208,8 @@ var causeWords = map[insight.CauseKind]struct{ one, both string }{
 	insight.ByWindow:      {"waiting for the flow-control window", "waiting for the flow-control window"},
 	insight.ByLimit:       {"waiting for a permit", "waiting for a permit"},
 	insight.ByHeadOfLine:  {"waiting behind other calls on the same connection", "waiting behind other calls on the same connection"},
+	insight.ByQuota:       {"having no CPU at the %s", "having no CPU"},
+	insight.ByAcks:        {"waiting for acknowledgements of packets", "waiting for acknowledgements of packets"},
 	insight.ByProcesses:   {"starting other processes", "starting other processes"},
 	insight.ByConnection:  {"waiting for the connection's reader or writer at the %s", "waiting for the connections' readers and writers"},
 }

@@ -202,12 +202,14 @@ type Allowance struct {
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
 	// TracedBy is the id of a process that traces this process, such as a debugger. 0 means none.
 	TracedBy int `json:"traced_by,omitempty"`
+	// Nice is the priority of the process: above 0, other processes come first.
+	Nice int `json:"nice,omitempty"`
 }
 
 // Plus returns the allowance of two processes on two machines together. CPUs is empty, because both
 // machines number their CPUs from 0. The quota is 0 unless both machines have one.
 func (a Allowance) Plus(other Allowance) Allowance {
-	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
+	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy), Nice: max(a.Nice, other.Nice)}
 	if a.QuotaCPUs > 0 && other.QuotaCPUs > 0 {
 		sum.QuotaCPUs = a.QuotaCPUs + other.QuotaCPUs
 	}
@@ -216,7 +218,9 @@ func (a Allowance) Plus(other Allowance) Allowance {
 
 // ReadAllowance reads the allowance of a process. It takes 10 µs, and 10 µs per thread.
 func ReadAllowance(pid int) (Allowance, error) {
-	return readAllowance(os.DirFS("/"), strconv.Itoa(pid))
+	allowance, err := readAllowance(os.DirFS("/"), strconv.Itoa(pid))
+	allowance.Nice = niceOf(pid)
+	return allowance, err
 }
 
 func readAllowance(root fs.FS, process string) (Allowance, error) {

@@ -98,7 +98,8 @@ const (
 	diagPortAt       = 8
 	diagAnswerBytes  = 72
 	diagAnswerPortAt = 4
-	diagQueueAt      = 56
+	diagUnreadAt     = 56
+	diagUnsentAt     = 60
 	diagInodeAt      = 68
 	tcpEstablished   = 1
 	tcpListen        = 10
@@ -121,18 +122,22 @@ func (procFiles) listeningTCP(port uint16) (inodes []string, err error) {
 	return inodes, nil
 }
 
-// UnreadConnections returns the number of connections to a TCP port of this machine with bytes that the
-// server has not read, also of those that it has not accepted.
-func UnreadConnections(port uint16) (count int, err error) {
+// QueuedConnections returns for how many connections to a TCP port of this machine there are bytes that the
+// server has not read, and bytes of the server that the other end has not acknowledged. It also counts
+// connections that the server has not accepted.
+func QueuedConnections(port uint16) (unread, unacknowledged int, err error) {
 	err = dumpTCP(port, tcpEstablished, func(answer []byte) {
-		if binary.NativeEndian.Uint32(answer[diagQueueAt:]) > 0 {
-			count++
+		if binary.NativeEndian.Uint32(answer[diagUnreadAt:]) > 0 {
+			unread++
+		}
+		if binary.NativeEndian.Uint32(answer[diagUnsentAt:]) > 0 {
+			unacknowledged++
 		}
 	})
 	if err != nil {
-		return 0, fmt.Errorf("list the connections to port %d: %w", port, err)
+		return 0, 0, fmt.Errorf("list the connections to port %d: %w", port, err)
 	}
-	return count, nil
+	return unread, unacknowledged, nil
 }
 
 // dumpTCP lists the sockets in a state whose own port is this one, as the kernel describes them.

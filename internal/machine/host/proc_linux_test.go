@@ -37,7 +37,7 @@ func TestListeningTCP(t *testing.T) {
 }
 
 // A request is unread until the server reads it, also if the connection is not accepted.
-func TestUnreadConnections(t *testing.T) {
+func TestQueuedConnections(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,12 +47,12 @@ func TestUnreadConnections(t *testing.T) {
 	port := uint16(listener.Addr().(*net.TCPAddr).Port)
 	want := func(unread int) {
 		t.Helper()
-		found, err := UnreadConnections(port)
+		found, unacknowledged, err := QueuedConnections(port)
 		if err != nil {
 			t.Skipf("this kernel lists no sockets: %v", err)
 		}
-		if found != unread {
-			t.Errorf("%d connections have unread requests, want %d", found, unread)
+		if found != unread || unacknowledged != 0 {
+			t.Errorf("%d connections have unread requests, want %d, and %d answers that are not acknowledged", found, unread, unacknowledged)
 		}
 	}
 	for range 3 {

@@ -226,3 +226,13 @@ func tryUserNamespace() error {
 	}
 	return err
 }
+
+// niceOf returns the priority of a process, or 0 if it is not known.
+func niceOf(pid int) int {
+	const base = 20 // the system call counts down from it
+	priority, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+	if err != nil {
+		return 0
+	}
+	return base - priority
+}

@@ -60,5 +60,7 @@ func tryUserNamespace() error { return NeedsLinux("make a user namespace") }
 
 func tryUDPReceive(int) (int, error) { return 0, NeedsLinux("try a UDP receive buffer") }
 
-// UnreadConnections returns ErrUnsupported: only Linux tells.
-func UnreadConnections(uint16) (int, error) { return 0, ErrUnsupported }
+// QueuedConnections returns ErrUnsupported: only Linux tells.
+func QueuedConnections(uint16) (unread, unsent int, err error) { return 0, 0, ErrUnsupported }
+
+func niceOf(int) int { return 0 }

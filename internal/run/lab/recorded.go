@@ -132,7 +132,7 @@ func applyAllowance(p *record.Process, a *host.Allowance) {
 		p.ThrottledNS, p.ThrottledPeriods = nil, nil
 		return
 	}
-	p.AllowedCPUs, p.TracedBy = a.CPUs, a.TracedBy
+	p.AllowedCPUs, p.TracedBy, p.Nice = a.CPUs, a.TracedBy, a.Nice
 	if a.QuotaCPUs > 0 {
 		p.QuotaCPUs = &a.QuotaCPUs
 	}

@@ -34,7 +34,7 @@ var unshown = []string{
 	"Client.WaitedNS", "Server.WaitedNS", "Host.OthersCPUs",
 	"Link.Up.DelayP50NS", "Link.Up.DelayP99NS", "Link.Up.LateP50NS", "Link.Up.LateP99NS",
 	"Link.Down.DelayP50NS", "Link.Down.DelayP99NS", "Link.Down.LateP50NS", "Link.Down.LateP99NS", // the judge's
-	"Life.TracedNS", "Life.BareNS", // of trials that were looked into, which are no cells
+	"Life.TracedNS", "Life.BareNS", "Life.Unread", "Life.Unacknowledged", // of trials that were looked into, which are no cells
 }
 
 // divisors lists the counts that some figures divide by, with these figures. The

@@ -5,35 +5,37 @@ type CauseKind string
 
 // The kinds of causes.
 const (
-	ByCollector   CauseKind = "collector"    // the garbage collector: its own work, assists, stops
-	ByAllocation  CauseKind = "allocation"   // allocating and clearing memory
-	ByFaults      CauseKind = "page-faults"  // pages that the kernel had to provide first
-	ByCopying     CauseKind = "copying"      // copying memory in user space
-	ByEncoding    CauseKind = "encoding"     // encoding and decoding messages
-	ByProtocol    CauseKind = "protocol"     // the library's own code for the wire
-	ByHandshake   CauseKind = "handshake"    // new connections: TCP and TLS handshakes, signatures
-	ByEncryption  CauseKind = "encryption"   // encrypting and decrypting
-	BySystemCalls CauseKind = "system-calls" // entering the kernel often
-	ByPackets     CauseKind = "packets"      // the kernel's network stack
-	ByLink        CauseKind = "link"         // delay, loss or rate of the link
-	ByWaking      CauseKind = "waking"       // waking threads and switching between them
-	ByRunQueue    CauseKind = "run-queue"    // more work than CPUs: calls wait for a CPU
-	BySharedCPU   CauseKind = "shared-cpu"   // client and server share CPUs
-	ByNeighbour   CauseKind = "neighbour"    // other programs take the CPUs
-	ByHandler     CauseKind = "handler"      // the service computes
-	ByHandlerWait CauseKind = "handler-wait" // the service waits: for a timer, a channel, another service
-	ByLock        CauseKind = "lock"         // waiting for a lock
-	ByWindow      CauseKind = "window"       // waiting for a flow-control window
-	ByLimit       CauseKind = "limit"        // waiting for a limit of calls in progress
-	ByHeadOfLine  CauseKind = "head-of-line" // waiting behind other calls on the same connection
-	ByConnection  CauseKind = "connection"   // one connection's reader or writer is the limit
-	ByProcesses   CauseKind = "processes"    // starting other processes
+	ByCollector   CauseKind = "collector"        // the garbage collector: its own work, assists, stops
+	ByAllocation  CauseKind = "allocation"       // allocating and clearing memory
+	ByFaults      CauseKind = "page-faults"      // pages that the kernel had to provide first
+	ByCopying     CauseKind = "copying"          // copying memory in user space
+	ByEncoding    CauseKind = "encoding"         // encoding and decoding messages
+	ByProtocol    CauseKind = "protocol"         // the library's own code for the wire
+	ByHandshake   CauseKind = "handshake"        // new connections: TCP and TLS handshakes, signatures
+	ByEncryption  CauseKind = "encryption"       // encrypting and decrypting
+	BySystemCalls CauseKind = "system-calls"     // entering the kernel often
+	ByPackets     CauseKind = "packets"          // the kernel's network stack
+	ByLink        CauseKind = "link"             // delay, loss or rate of the link
+	ByWaking      CauseKind = "waking"           // waking threads and switching between them
+	ByRunQueue    CauseKind = "run-queue"        // more work than CPUs: calls wait for a CPU
+	BySharedCPU   CauseKind = "shared-cpu"       // client and server share CPUs
+	ByNeighbour   CauseKind = "neighbour"        // other programs take the CPUs
+	ByHandler     CauseKind = "handler"          // the service computes
+	ByHandlerWait CauseKind = "handler-wait"     // the service waits: for a timer, a channel, another service
+	ByLock        CauseKind = "lock"             // waiting for a lock
+	ByWindow      CauseKind = "window"           // waiting for a flow-control window
+	ByLimit       CauseKind = "limit"            // waiting for a limit of calls in progress
+	ByHeadOfLine  CauseKind = "head-of-line"     // waiting behind other calls on the same connection
+	ByConnection  CauseKind = "connection"       // one connection's reader or writer is the limit
+	ByProcesses   CauseKind = "processes"        // starting other processes
+	ByQuota       CauseKind = "quota"            // a limit of CPU time, or a low priority
+	ByAcks        CauseKind = "acknowledgements" // waiting until the other end acknowledges the packet before
 )
 
 // CauseKinds lists all kinds.
 var CauseKinds = []CauseKind{
 	ByCollector, ByAllocation, ByFaults, ByCopying, ByEncoding, ByProtocol, ByHandshake, ByEncryption, BySystemCalls, ByPackets, ByLink,
-	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection, ByProcesses,
+	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection, ByProcesses, ByQuota, ByAcks,
 }
 
 // A Cause explains a part of a cell's time, or of the difference between two cells.

@@ -140,23 +140,6 @@ func (f *finder) addQueues() {
 	}
 }
 
-// leastOthers is the number of CPUs from which other programs' use of CPUs may be a cause.
-const leastOthers = 0.2
-
-// hasNeighbours reports whether other programs used CPUs during one cell. If trials took turns, other
-// programs slow both cells alike.
-func (f *finder) hasNeighbours() bool {
-	others := valueOf(f.of.Facts.Others)
-	if f.against == nil {
-		return others >= leastOthers && !sharesCPUs(f.of)
-	}
-	if f.of.Part == f.against.Part && f.of.Place == f.against.Place {
-		return false
-	}
-	more := others - valueOf(f.against.Facts.Others)
-	return math.Abs(more) >= leastOthers && sign(more) == sign(f.whole)
-}
-
 // addStages adds what the stages of calls tell and CPU time does not: waits.
 func (f *finder) addStages(e *Explanation) {
 	if len(e.Stages) == 0 {
@@ -299,9 +282,14 @@ func (f *finder) addIdle(m *Measured, e *Explanation) {
 		othersA = delayByOthers(f.against, f.a, a, f.noCPU.a)
 	}
 	b := rest(m.B, f.of, f.b, func(e evidence) float64 { return e.b })
-	if f.hasNeighbours() {
+	if kind := ByQuota; f.hasNeighbours() || f.lacksCPU() {
 		othersB := delayByOthers(f.of, f.b, b, f.noCPU.b)
-		f.add(ByNeighbour, "", othersA, othersB, 0)
+		if f.hasNeighbours() {
+			kind = ByNeighbour
+		} else {
+			othersA, othersB = f.noCPU.a, f.noCPU.b
+		}
+		f.add(kind, "", othersA, othersB, 0)
 		a, b = a-othersA, b-othersB
 	}
 	f.add(idle, "", a, b, f.errorOfMeans(m))
@@ -427,6 +415,10 @@ func (f *finder) factsBehind(c *Cause) string {
 		return cmp.Or(describeWait(more, c), waitingCall(more, less, math.Abs(c.Time)))
 	case ByConnection:
 		return countUnread(more)
+	case ByQuota:
+		return describeQuota(more)
+	case ByAcks:
+		return "an answer waits in its socket until the client acknowledges the part before: Nagle's algorithm is on, and the client delays acknowledgements"
 	case ByNeighbour:
 		return fmt.Sprintf("other programs used %s CPUs", units.Number(valueOf(more.Facts.Others)))
 	case ByHandshake:

@@ -247,7 +247,15 @@ func TestServicesInTheKernel(t *testing.T) {
 	}{
 		{"one request at a time", 8080, func(i *Insight) { i.Life = &Life{Mean: 8080, Unread: new(7.0)} }, ByConnection, "7 of 8 requests lie unread in its sockets, so it handles one at a time"},
 		{"byte by byte", 380, func(i *Insight) { i.Server.Syscalls = []Syscall{{Name: "read", PerCall: 300}} }, BySystemCalls, "a call makes 300 system calls at the server (300 read), against 2"},
-		{"a process per call", 1480, func(i *Insight) { i.Server.Syscalls = []Syscall{{Name: "clone", PerCall: 1}, {Name: "execve", PerCall: 1}} }, ByProcesses, "the service starts other processes, 1 per call"},
+		{"delayed acknowledgements", 42_080, func(i *Insight) { i.Life = &Life{Mean: 42_080, Unread: new(0.1), Unacknowledged: new(7.9)} }, ByAcks, "an answer waits in its socket until the client acknowledges the part before: Nagle's algorithm is on, and the client delays acknowledgements"},
+		{"a tenth of a CPU", 20_080, func(i *Insight) {
+			i.Life = &Life{Mean: 20_080, Unread: new(7.0), Stages: []Stage{{Name: "server: no CPU", Mean: 19_000}}}
+			i.Facts.Server.Quota = new(0.1)
+		}, ByQuota, "its control group may use only 0.1 CPUs"},
+		{"a connection per call", 380, func(i *Insight) { i.Server.Syscalls = []Syscall{{Name: "connect", PerCall: 1}} }, ByHandshake, "the service opens connections to others, 1 per call"},
+		{"a process per call", 1480, func(i *Insight) {
+			i.Server.Syscalls = []Syscall{{Name: "clone", PerCall: 1}, {Name: "execve", PerCall: 1}}
+		}, ByProcesses, "the service starts other processes, 1 per call"},
 	} {
 		slower := usual
 		slower.mean = c.mean

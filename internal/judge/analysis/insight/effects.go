@@ -24,10 +24,11 @@ const (
 	// Of a user's service.
 	syscallsSetting = "system calls"
 	processSetting  = "processes"
+	connectSetting  = "connects"
 )
 
-// counted lists the settings that are counts or conditions of a cell, and have no name that a user could write.
-var counted = []string{sharingSetting, clientsSetting, sizeSetting, syscallsSetting, processSetting}
+// countedSettings lists the settings that are counts or conditions of a cell, and have no name that a user could write.
+var countedSettings = []string{sharingSetting, clientsSetting, sizeSetting, syscallsSetting, processSetting, connectSetting}
 
 // changesBetween lists the settings in which two cells differ, or those of one cell.
 func changesBetween(a, b *Insight) []change {
@@ -170,6 +171,7 @@ var effects = map[string]effect{
 	"beside":   {kinds: []CauseKind{ByHeadOfLine}, takes: inAll, fits: sharesConnections, says: "a call of %s is always under way on the same connection"},
 
 	// The service.
+	"chunks":  {kinds: []CauseKind{ByProtocol}, takes: append([]CauseKind{ByHandler, ByHandlerWait}, inAll...), says: "a call has %s messages"},
 	"compute": {kinds: []CauseKind{ByHandler}, says: "it computes for %s"},
 	"copy":    {kinds: []CauseKind{ByCopying}, takes: []CauseKind{ByFaults}, says: "the client copies %s for each call"},
 	"stall":   {kinds: []CauseKind{ByHandlerWait}, takes: inWaits, says: "it sleeps %s", facts: countStalls},
@@ -180,6 +182,7 @@ var effects = map[string]effect{
 
 	// What a user's service does in the kernel.
 	syscallsSetting: {kinds: []CauseKind{BySystemCalls}, takes: []CauseKind{ByPackets, ByWaking, other, idle}, says: "a call makes %s system calls at the server", facts: mostSyscalls},
+	connectSetting:  {kinds: []CauseKind{ByHandshake}, takes: append([]CauseKind{ByHandler, ByHandlerWait}, inAll...), says: "the service opens connections to others, %s per call"},
 	processSetting:  {kinds: []CauseKind{ByProcesses}, takes: append([]CauseKind{ByHandler, ByHandlerWait}, inAll...), says: "the service starts other processes, %s per call"},
 
 	// The link.
@@ -271,7 +274,7 @@ func (c change) clause(more, less *Insight, its, others string) string {
 		clause = strings.TrimPrefix(clause+known.facts(more, less), soText)
 	}
 	switch written := c.key + "=" + its; {
-	case its == "" || slices.Contains(counted, c.key):
+	case its == "" || slices.Contains(countedSettings, c.key):
 		return clause
 	case clause == "":
 		return written + " is set"
@@ -425,7 +428,7 @@ const leastOfWait = 0.3
 
 const (
 	manySyscalls = 10  // more system calls per call than of another service from which they may be a cause
-	startsOne    = 0.3 // processes per call from which starting them may be a cause
+	startsOne    = 0.3 // processes and connections per call from which starting or opening them may be a cause
 )
 
 // kernelChanges lists what calls of a user's service do more often in the kernel than those of another.
@@ -441,11 +444,12 @@ func kernelChanges(of, against *Insight) (all []change) {
 		}
 		return sum
 	}
-	a, b := count(against, "execve"), count(of, "execve")
-	if math.Abs(a-b) >= startsOne {
-		all = append(all, change{processSetting, units.Number(a), units.Number(b)})
+	for key, name := range map[string]string{processSetting: "execve", connectSetting: "connect"} {
+		if a, b := count(against, name), count(of, name); math.Abs(a-b) >= startsOne {
+			all = append(all, change{key, units.Number(a), units.Number(b)})
+		}
 	}
-	a, b = count(against, ""), count(of, "")
+	a, b := count(against, ""), count(of, "")
 	if math.Abs(a-b) >= manySyscalls && math.Max(a, b) >= 2*math.Min(a, b) {
 		all = append(all, change{syscallsSetting, units.Number(a), units.Number(b)})
 	}
@@ -474,4 +478,15 @@ func countUnread(of *Insight) string {
 		handled = "one"
 	}
 	return fmt.Sprintf("%s of %s requests lie unread in its sockets, so it handles %s at a time", units.Number(unread), units.Number(inFlight), handled)
+}
+
+// describeQuota says why a service has work but no CPU.
+func describeQuota(of *Insight) string {
+	switch s := of.Facts.Server; {
+	case s.Quota != nil:
+		return fmt.Sprintf("its control group may use only %s CPUs", units.Number(*s.Quota))
+	case s.Nice > 0:
+		return fmt.Sprintf("its priority is low (nice %d), and other programs come first", s.Nice)
+	}
+	return ""
 }

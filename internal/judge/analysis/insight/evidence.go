@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/record"
 )
 
 // evidence is a part of a call's time in both cells, in microseconds.
@@ -154,6 +155,8 @@ func (f *finder) addWaits() {
 		return
 	}
 	a, b := waitsByKind(f.against), waitsByKind(f.of)
+	// Requests also lie unread while the service has no CPU.
+	a[ByConnection], b[ByConnection] = math.Max(0, a[ByConnection]-f.noCPU.a), math.Max(0, b[ByConnection]-f.noCPU.b)
 	sum := func(of map[CauseKind]float64) (all float64) {
 		for _, kind := range kindsInService {
 			all += of[kind]
@@ -174,18 +177,50 @@ func (f *finder) addWaits() {
 }
 
 // kindsInService lists what calls wait for in a server, and before it reads them.
-var kindsInService = []CauseKind{ByLock, ByHandlerWait, ByCollector, ByConnection}
+var kindsInService = []CauseKind{ByLock, ByHandlerWait, ByCollector, ByConnection, ByAcks}
 
-// unreadTime returns for how long a request lies in the sockets of a user's service, by Little's law. If the
-// service keeps a CPU busy, then requests wait for that.
-func unreadTime(i *Insight) float64 {
+// leastOthers is the number of CPUs from which other programs' use of CPUs may be a cause.
+const leastOthers = 0.2
+
+// hasNeighbours reports whether other programs used CPUs during one cell. If trials took turns, other
+// programs slow both cells alike.
+func (f *finder) hasNeighbours() bool {
+	others := valueOf(f.of.Facts.Others)
+	if f.against == nil {
+		return others >= leastOthers && !sharesCPUs(f.of)
+	}
+	if f.of.Part == f.against.Part && f.of.Place == f.against.Place {
+		return false
+	}
+	more := others - valueOf(f.against.Facts.Others)
+	return math.Abs(more) >= leastOthers && sign(more) == sign(f.whole)
+}
+
+// lacksCPU reports whether one of two services has work but no CPU for much longer than the other one, although
+// they took turns: then other programs are no reason.
+func (f *finder) lacksCPU() bool {
+	more := f.noCPU.b - f.noCPU.a
+	return f.against != nil && f.of.Cell().Stack == record.ServiceStack && sign(more) == sign(f.whole) && math.Abs(more) >= leastOfWait*math.Abs(f.whole)
+}
+
+// timesInSockets returns for how long a request lies unread in the sockets of a user's service, and an answer
+// unacknowledged, by Little's law. If the service keeps a CPU busy, then calls wait for that.
+func timesInSockets(i *Insight) (unread, unacknowledged float64) {
 	mean, _ := i.meanOrRefused()
 	inFlight := valueOf(i.Facts.InFlight)
 	if mean == nil || i.Life == nil || inFlight == 0 || cpuTime(i, ServerEnd)*inFlight / *mean >= stillBusy {
-		return 0
+		return 0, 0
 	}
-	return *mean * math.Min(1, valueOf(i.Life.Unread)/inFlight)
+	timeOf := func(requests *float64) float64 { return *mean * math.Min(1, valueOf(requests)/inFlight) }
+	unread, unacknowledged = timeOf(i.Life.Unread), timeOf(i.Life.Unacknowledged)
+	if unacknowledged < delayedACK { // the next request acknowledges the answer
+		unacknowledged = 0
+	}
+	return unread, unacknowledged
 }
+
+// delayedACK is half of the least time for which Linux delays an acknowledgement, in microseconds.
+const delayedACK = 20_000
 
 // waitsByKind adds up the waits of a cell. Handlers may wait in several goroutines at once, but together they
 // take no longer than the call.
@@ -202,7 +237,7 @@ func waitsByKind(i *Insight) map[CauseKind]float64 {
 	for kind := range sums {
 		sums[kind] *= valueOf(mean) / math.Max(1, all)
 	}
-	sums[ByConnection] = unreadTime(i)
+	sums[ByConnection], sums[ByAcks] = timesInSockets(i)
 	return sums
 }
 

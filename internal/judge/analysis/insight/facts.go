@@ -33,6 +33,8 @@ type EndFacts struct {
 	Waited    *float64 `json:"waited_us" jsonschema:"nullable"`    // time per call for which threads were ready but had no CPU, summed over threads
 	Busy      *float64 `json:"busy_share" jsonschema:"nullable"`   // busy share of the end's CPUs
 	CPUs      []int    `json:"cpus"`                               // CPUs that the process may use; empty if it was not pinned
+	Quota     *float64 `json:"quota_cpus" jsonschema:"nullable"`   // number of CPUs that its control groups allow; null if there is no limit
+	Nice      int      `json:"nice"`                               // priority: above 0, other processes come first
 
 	collectorError float64 // standard error of Collector
 }
@@ -145,7 +147,7 @@ func endFacts(cpu, trials []matrix.Trial, of func(matrix.Trial) record.Process) 
 	}
 	facts.Busy = value(func(t matrix.Trial) float64 { return matrix.Number(of(t).Busy) })
 	if len(trials) > 0 {
-		facts.CPUs = of(trials[0]).CPUs
+		facts.CPUs, facts.Quota, facts.Nice = of(trials[0]).CPUs, of(trials[0]).QuotaCPUs, of(trials[0]).Nice
 	}
 	return facts
 }

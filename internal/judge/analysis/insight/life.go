@@ -22,6 +22,8 @@ type Life struct {
 	Cost *float64 `json:"cost" jsonschema:"nullable"`
 	// Unread is the mean number of requests that a user's service had not read; null if unknown.
 	Unread *float64 `json:"unread" jsonschema:"nullable"`
+	// Unacknowledged is the mean number of its connections with a part of an answer that is not acknowledged.
+	Unacknowledged *float64 `json:"unacknowledged" jsonschema:"nullable"`
 }
 
 // A Stage is a part of a call.
@@ -49,13 +51,13 @@ func livesOf(passes []*record.Record) (stages []string, lives []*record.Life) {
 func newLife(passes []*record.Record) *Life {
 	l := &Life{}
 	var calls [][]int64
-	var traced, bare, unread []float64
+	var traced, bare, unread, unacknowledged []float64
 	stages, lives := livesOf(passes)
 	for _, life := range lives {
 		calls = append(calls, life.Calls...)
 		l.Untold += life.Untold
-		if life.Unread != nil {
-			unread = append(unread, *life.Unread)
+		if life.Unread != nil && life.Unacknowledged != nil {
+			unread, unacknowledged = append(unread, *life.Unread), append(unacknowledged, *life.Unacknowledged)
 		}
 		if life.TracedNS != nil && life.BareNS != nil {
 			traced, bare = append(traced, *life.TracedNS), append(bare, *life.BareNS)
@@ -68,7 +70,7 @@ func newLife(passes []*record.Record) *Life {
 		l.Bare, l.Cost = new(sum/float64(len(bare))/1e3), new(sumOf(traced)/sum)
 	}
 	if len(unread) > 0 {
-		l.Unread = new(sumOf(unread) / float64(len(unread)))
+		l.Unread, l.Unacknowledged = new(sumOf(unread)/float64(len(unread))), new(sumOf(unacknowledged)/float64(len(unread)))
 	}
 	l.Calls = len(calls)
 	for i, name := range stages {

@@ -11,7 +11,8 @@ import (
 // unreadPeriod is the time between two counts. The kernel walks over all its connections for each.
 const unreadPeriod = 25 * time.Millisecond
 
-// An unreadWatch counts the requests that lie in the sockets of a service, because it has not read them yet.
+// An unreadWatch counts the connections of a service in whose sockets requests lie unread, or answers that the
+// client has not acknowledged.
 type unreadWatch struct {
 	stop   chan struct{}
 	done   chan struct{}
@@ -20,8 +21,8 @@ type unreadWatch struct {
 }
 
 type unreadCount struct {
-	at       int64
-	requests int
+	at                     int64
+	unread, unacknowledged int
 }
 
 func startUnreadWatch(port int) *unreadWatch {
@@ -40,28 +41,27 @@ func (u *unreadWatch) run(port uint16) {
 			return
 		case <-ticker.C:
 			one := unreadCount{at: clock.Now()}
-			one.requests, u.failed = host.UnreadConnections(port)
+			one.unread, one.unacknowledged, u.failed = host.QueuedConnections(port)
 			u.counts = append(u.counts, one)
 		}
 	}
 }
 
-// stopWatching returns the mean number of unread requests in a window; nil if it is not known.
-func (u *unreadWatch) stopWatching(window probe.Span) *float64 {
+// stopWatching returns the mean numbers of both in a window; nil if they are not known.
+func (u *unreadWatch) stopWatching(window probe.Span) (unread, unacknowledged *float64) {
 	if u == nil {
-		return nil
+		return nil, nil
 	}
 	close(u.stop)
 	<-u.done
-	sum, count := 0.0, 0
+	in, out, count := 0.0, 0.0, 0.0
 	for _, one := range u.counts {
 		if window.BeginNS <= one.at && one.at < window.EndNS {
-			sum += float64(one.requests)
-			count++
+			in, out, count = in+float64(one.unread), out+float64(one.unacknowledged), count+1
 		}
 	}
 	if u.failed != nil || count == 0 {
-		return nil
+		return nil, nil
 	}
-	return new(sum / float64(count))
+	return new(in / count), new(out / count)
 }

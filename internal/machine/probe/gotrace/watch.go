@@ -87,7 +87,7 @@ func (w *Watch) Coverage() probe.Coverage {
 // Stop divides the calls of the window into stages, and frees the traces.
 func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
-	unread := w.unread.stopWatching(m.Span)
+	unread, unacknowledged := w.unread.stopWatching(m.Span)
 	var cpus [2]cpuTimes
 	if w.cpus != nil {
 		if cpus, err = w.cpus.stopWatching(); err != nil {
@@ -98,7 +98,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		return findings, errors.New("no window was measured")
 	}
 	how := w.Coverage()
-	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing), Unread: unread}
+	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing), Unread: unread, Unacknowledged: unacknowledged}
 	var on, off []probe.Span
 	var turns []*turn
 	stacks := newStackTable()
