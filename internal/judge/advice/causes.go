@@ -165,6 +165,9 @@ func joinCauses(e *insight.Explanation, whole float64, proven bool) string {
 			text += c.Because
 			reasons = true
 		}
+		if c.Kind == insight.ByHandlerWait && c.Because == "" {
+			text += ", for what is not known"
+		}
 		named = append(named, text)
 		explained += c.Time
 	}

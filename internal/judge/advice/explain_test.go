@@ -93,6 +93,7 @@ func TestTheFirstSentenceHasTheVerdictOfTheTrials(t *testing.T) {
 		{equal, nil, "Calls over grpc:gogc=10 and over grpc take equally long at 64 B with 1 client, within 2 %: there is no difference to explain."},
 		{few, []insight.Cause{collector}, "Too few trials are valid at 64 B with 1 client: 1 of 3 trials over grpc:gogc=10 and 3 of 3 trials over grpc. The probes point to 21 µs more in"},
 		{disturbed, nil, "Other programs used 0.85 CPUs, so too few trials are valid at 64 B with 1 client: 0 of 3 trials over grpc:gogc=10 and 3 of 3 trials over grpc. "},
+		{one, []insight.Cause{{Kind: insight.ByHandlerWait, Time: 70}}, "70 µs of it is the handler, which waits, for what is not known."},
 		{one, []insight.Cause{switches, collector}, "A call over grpc:gogc=10 takes 82 µs at 64 B with 1 client: 4 µs of it is waking and switching threads at both ends; 21 µs is the server's garbage collector, because the heap may grow by only 10 % (gogc=10); what is left is not explained."},
 	} {
 		c.e.Of.Settings, c.e.Causes = []insight.CellOption{{Key: "gogc", Value: "10"}}, c.causes

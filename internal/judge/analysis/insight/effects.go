@@ -416,7 +416,7 @@ func waitingCall(more, less *Insight, waits float64) string {
 		if less != nil {
 			us -= timeOf(less, s.Name)
 		}
-		if us > most && !slices.Contains(idleCalls, s.Name) {
+		if us > most && s.PerCall >= leastTimes && !slices.Contains(idleCalls, s.Name) {
 			text, most = fmt.Sprintf("the service waits %s in the system call %s", units.Time(us*1e3), s.Name), us
 		}
 	}

@@ -43,7 +43,7 @@ const (
 // kindsOfWaits maps categories of waits to kinds of causes. Waits of other categories are no causes.
 var kindsOfWaits = map[string]CauseKind{
 	"a lock": ByLock, unclearLock: ByLock,
-	"a sleep": ByHandlerWait, "a channel": ByHandlerWait, "a condition": ByHandlerWait, "other goroutines": ByHandlerWait, "an answer from another service": ByHandlerWait,
+	"a sleep": ByHandlerWait, "a channel": ByHandlerWait, "a condition": ByHandlerWait, "other goroutines": ByHandlerWait, "an answer from another service": ByHandlerWait, "room in a socket's buffer": ByHandlerWait,
 	"data from the network": ByHandlerWait, "a pipe or a file": ByHandlerWait,
 	"the garbage collector": ByCollector,
 }

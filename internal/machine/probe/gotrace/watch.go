@@ -141,22 +141,28 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		life.Stacks = stacks.slowAndMedian(life, byStack)
 	}
 	life.TracedNS, life.BareNS = probe.MeanBegunInTurns(m.Calls, on, off)
+	life.Missing = append(life.Missing, w.missingOf(m, life, turns, len(clientTurns) > 0, cpus[probe.Server].known)...)
+	return probe.Findings{Life: life}, nil
+}
+
+// missingOf says what the traces do not tell.
+func (w *Watch) missingOf(m probe.MeasuredWindow, life *record.Life, turns []*turn, traced, serviceKnown bool) (missing []string) {
 	if !w.whole {
-		life.Missing = append(life.Missing, longCalls(m)...)
+		missing = longCalls(m)
 	}
 	switch {
-	case len(clientTurns) == 0 && m.EndNS-m.BeginNS > cycleNS:
-		life.Missing = append(life.Missing, "all calls: the client did not trace itself; use a client of wirelab's own")
+	case !traced && m.EndNS-m.BeginNS > cycleNS:
+		return append(missing, "all calls: the client did not trace itself; use a client of wirelab's own")
 	case len(life.Calls) == 0 && life.Untold == 0:
-		life.Missing = append(life.Missing, "all calls: none began and ended while both ends traced themselves; let the load last a second or more")
+		return append(missing, "all calls: none began and ended while both ends traced themselves; let the load last a second or more")
 	case len(life.Calls) == 0 && turns[0].server != nil:
-		life.Missing = append(life.Missing, "all calls: none of their handlers is marked, because messages of this stack carry no mark")
-	case turns[0].server == nil && !cpus[probe.Server].known:
-		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself, and its processes are not known")
+		return append(missing, "all calls: none of their handlers is marked, because messages of this stack carry no mark")
+	case turns[0].server == nil && !serviceKnown:
+		return append(missing, "the stages of the service: it does not trace itself, and its processes are not known")
 	case turns[0].server == nil:
-		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself; of its processes it is known when they have a CPU")
+		return append(missing, "the stages of the service: it does not trace itself; of its processes it is known when they have a CPU")
 	}
-	return probe.Findings{Life: life}, nil
+	return missing
 }
 
 // longCalls says how many calls are too long for a turn.
