@@ -87,7 +87,7 @@ func TestWhyInBrowser(t *testing.T) {
 			return Math.abs(width(1) / width(0) - `+fmt.Sprint(of.Slow/of.Median)+`) < 0.01 && Math.abs(width(1) / width(3) - `+fmt.Sprint(of.Slow/against.Slow)+`) < 0.01; })()`, "true")
 		tab.want("the share in the bar", tab.texts(".tail .bar:nth-child(2) .waking.server span"), "wake server 100 %")
 		tab.want("the shares in words", tab.texts(".tail-shares li"), "wake server 100 %; wake server 100 %")
-		tab.want("the sentence above", tab.texts(".advice li:nth-child(3)"), "The slowest 1 % of calls over grpc with 1 client (12 of 1,200) take 212 µs, 2.16 times the median: 100 % of the difference is waking threads on the server; every 100th call.")
+		tab.want("the sentence above", tab.texts(".advice li:nth-child(3)"), "The slowest 1 % of calls over grpc with 1 client (12 of 1,200) take 212 µs, 2.16 times the median: all of the difference is waking threads on the server; every 100th call.")
 		figures := tab.rows(`[data-table="tail"]`)
 		if stages := len(of.Stages); len(figures) != 2*(stages+1) {
 			t.Fatalf("%d rows of figures, want two tables of %d stages and their sum", len(figures), stages)

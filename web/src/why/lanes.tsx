@@ -3,8 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { linearTicks } from "../axis";
 import type { Stage } from "../data";
-import { micros, plain } from "../format";
-import { microsOf } from "./numbers";
+import { micros, short } from "../format";
 
 const kinds: [kind: Stage["kind"], what: string][] = [
   ["user", "code of the program and its libraries"],
@@ -48,7 +47,6 @@ export function Lanes({ bars }: { bars: Bar[] }) {
   const axis = longest * 1.01; // its last tick may be the longest
   const place = (us: number) => `${(100 * us) / axis}%`;
   const ticks = linearTicks([0, axis], 6);
-  const show = microsOf(longest);
   return (
     <div class="bars">
       {bars.map(({ name, stages, total, mark }) => {
@@ -69,13 +67,13 @@ export function Lanes({ bars }: { bars: Bar[] }) {
               })}
               {mark && <i class="bare" style={{ left: place(mark.at) }} title={mark.title} />}
             </div>
-            <div class="bar-total">{show(total)} µs</div>
+            <div class="bar-total">{micros(total)}</div>
           </div>
         );
       })}
       <div class="bar" aria-hidden="true">
         <div />
-        <div class="axis">{ticks.map((tick) => <span key={tick} style={{ left: place(tick) }}>{plain(tick)}{tick === 0 && " µs"}</span>)}</div>
+        <div class="axis">{ticks.map((tick) => <span key={tick} style={{ left: place(tick) }}>{short(micros(tick))}</span>)}</div>
         <div />
       </div>
     </div>
