@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -50,14 +51,16 @@ func serve(address, job, backend string, fault bool) error {
 
 // jobs returns the function that begins each job, by its name.
 func jobs(backend string) map[string]func(fault bool) http.HandlerFunc {
-	return map[string]func(bool) http.HandlerFunc{
+	all := map[string]func(bool) http.HandlerFunc{
 		"plain": func(bool) http.HandlerFunc { return hash(64 << 10) }, "render": func(bool) http.HandlerFunc { return hash(1 << 20) },
 		"query": query, "heap": heap, "validate": validate, "compress": compress,
 		"parts": parts, "report": report, "thumbnail": thumbnail, "download": download,
 		"items":   func(fault bool) http.HandlerFunc { return items(backend, fault) },
 		"connect": func(fault bool) http.HandlerFunc { return connect(backend, fault) },
-		"backend": func(bool) http.HandlerFunc { return list },
+		"backend": func(bool) http.HandlerFunc { return origin },
 	}
+	maps.Copy(all, more(backend))
+	return all
 }
 
 // configure plants the faults that are settings of a socket.
@@ -102,7 +105,7 @@ type item struct {
 	Price float64
 }
 
-// list is the back end: it answers with n items.
+// list answers with n items.
 func list(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.FormValue("n"))
 	found := make([]item, n)
@@ -128,7 +131,7 @@ func fetch(client *http.Client, url string) error {
 
 // items asks the back end once for ten items, or ten times for one.
 func items(backend string, fault bool) http.HandlerFunc {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	client := keeping()
 	return func(w http.ResponseWriter, _ *http.Request) {
 		calls, each := 1, 10
 		if fault {

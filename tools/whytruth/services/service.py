@@ -1,4 +1,5 @@
 """Service is a small web service with planted faults: service.py ADDRESS JOB FAULT, where FAULT is 0 or 1."""
+import copy
 import http.server
 import sqlite3
 import sys
@@ -32,7 +33,28 @@ def unused():
     return b"%d\n" % sum(range(1000))
 
 
-jobs = {"save": save, "single": single, "unused": unused}
+def forecast():
+    """Compute a little; with the fault a thread beside computes all the time."""
+    return b"%d\n" % sum(range(1000))
+
+
+def compute():
+    """Hold the interpreter."""
+    n = 0
+    while True:
+        n = (n * 31 + 7) % 1000003
+
+
+tree = {f"part {i}": {"name": "a part", "limits": [i, i + 1]} for i in range(400)}
+
+
+def settings():
+    """Read one setting, from the tree of all or from a copy of it."""
+    here = copy.deepcopy(tree) if fault else tree
+    return b"%d\n" % here["part 7"]["limits"][0]
+
+
+jobs = {"save": save, "single": single, "unused": unused, "forecast": forecast, "settings": settings}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -53,6 +75,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+if job == "forecast" and fault:
+    threading.Thread(target=compute, daemon=True).start()
 one_thread = job == "single" and fault
 kind = http.server.HTTPServer if one_thread else http.server.ThreadingHTTPServer
 kind.request_queue_size = 128
