@@ -185,8 +185,11 @@ func diagnose(fault bool) http.HandlerFunc {
 	if fault {
 		wait(300)
 	}
+	buffers := sync.Pool{New: func() any { return new([1 << 20]byte) }} // a new one per request would take longer than the stacks
 	return func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, runtime.Stack(make([]byte, 1<<20), fault))
+		buffer := buffers.Get().(*[1 << 20]byte)
+		defer buffers.Put(buffer)
+		fmt.Fprintln(w, runtime.Stack(buffer[:], fault))
 	}
 }
 
