@@ -418,7 +418,7 @@ func (f *finder) factsBehind(c *Cause) string {
 	case ByQuota:
 		return describeQuota(more)
 	case ByAcks:
-		return "an answer waits in its socket until the client acknowledges the part before: Nagle's algorithm is on, and the client delays acknowledgements"
+		return "an answer waits in its socket until the client acknowledges the part before: so do small writes with Nagle's algorithm, if the client delays acknowledgements"
 	case ByNeighbour:
 		return fmt.Sprintf("other programs used %s CPUs", units.Number(valueOf(more.Facts.Others)))
 	case ByHandshake:

@@ -247,7 +247,10 @@ func TestServicesInTheKernel(t *testing.T) {
 	}{
 		{"one request at a time", 8080, func(i *Insight) { i.Life = &Life{Mean: 8080, Unread: new(7.0)} }, ByConnection, "7 of 8 requests lie unread in its sockets, so it handles one at a time"},
 		{"byte by byte", 380, func(i *Insight) { i.Server.Syscalls = []Syscall{{Name: "read", PerCall: 300}} }, BySystemCalls, "a call makes 300 system calls at the server (300 read), against 2"},
-		{"delayed acknowledgements", 42_080, func(i *Insight) { i.Life = &Life{Mean: 42_080, Unread: new(0.1), Unacknowledged: new(7.9)} }, ByAcks, "an answer waits in its socket until the client acknowledges the part before: Nagle's algorithm is on, and the client delays acknowledgements"},
+		{"delayed acknowledgements", 42_080, func(i *Insight) { i.Life = &Life{Mean: 42_080, Unread: new(0.1), Unacknowledged: new(7.9)} }, ByAcks, "an answer waits in its socket until the client acknowledges the part before: so do small writes with Nagle's algorithm, if the client delays acknowledgements"},
+		{"a large answer to a slow reader", 42_080, func(i *Insight) {
+			i.Life, i.Facts.Packets = &Life{Mean: 42_080, Unread: new(0.1), Unacknowledged: new(7.9)}, new(700.0)
+		}, "", ""},
 		{"a tenth of a CPU", 20_080, func(i *Insight) {
 			i.Life = &Life{Mean: 20_080, Unread: new(7.0), Stages: []Stage{{Name: "server: no CPU", Mean: 19_000}}}
 			i.Facts.Server.Quota = new(0.1)
@@ -262,7 +265,14 @@ func TestServicesInTheKernel(t *testing.T) {
 		a, b := usual.insight(record.ServiceStack+":a"), slower.insight(record.ServiceStack+":b")
 		a.Life, a.Server.Syscalls = &Life{Mean: 80, Unread: new(0.1)}, []Syscall{{Name: "read", PerCall: 2}}
 		c.change(b)
-		if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Kind != c.kind || causes[0].Because != c.because {
+		causes := causesOf(a, b, true)
+		if c.kind == "" {
+			if len(causes) > 0 {
+				t.Errorf("%s: %+v", c.name, causes)
+			}
+			continue
+		}
+		if len(causes) == 0 || causes[0].Kind != c.kind || causes[0].Because != c.because {
 			t.Errorf("%s: %+v", c.name, causes)
 		}
 	}

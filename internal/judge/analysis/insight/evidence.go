@@ -213,7 +213,8 @@ func timesInSockets(i *Insight) (unread, unacknowledged float64) {
 	}
 	timeOf := func(requests *float64) float64 { return *mean * math.Min(1, valueOf(requests)/inFlight) }
 	unread, unacknowledged = timeOf(i.Life.Unread), timeOf(i.Life.Unacknowledged)
-	if unacknowledged < delayedACK { // the next request acknowledges the answer
+	// The next request acknowledges a small answer. A large one is under way for as long as the client reads.
+	if unacknowledged < delayedACK || valueOf(i.Facts.Packets) > fewPackets {
 		unacknowledged = 0
 	}
 	return unread, unacknowledged
@@ -221,6 +222,9 @@ func timesInSockets(i *Insight) (unread, unacknowledged float64) {
 
 // delayedACK is half of the least time for which Linux delays an acknowledgement, in microseconds.
 const delayedACK = 20_000
+
+// fewPackets is the greatest number of packets per call with which an answer is small.
+const fewPackets = 10
 
 // waitsByKind adds up the waits of a cell. Handlers may wait in several goroutines at once, but together they
 // take no longer than the call.
