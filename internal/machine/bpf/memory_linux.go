@@ -177,8 +177,9 @@ func (e *EventRing) LostEvents() (int64, error) {
 // Close frees the ring.
 func (e *EventRing) Close() error { return e.session.Close() }
 
-// A StackMap holds the call stacks that programs captured, by number.
-type StackMap struct{ stacks *ebpf.Map }
+// A StackMap holds the call stacks that programs captured, by number. The kernel derives the number from a hash
+// and refuses a second stack of the same number. So that one goes to a second map.
+type StackMap struct{ maps [2]*ebpf.Map }
 
 const (
 	maxStackDepth = 127 // PERF_MAX_STACK_DEPTH of include/uapi/linux/perf_event.h
@@ -186,26 +187,40 @@ const (
 )
 
 func newStackMap() (*StackMap, error) {
-	stacks, err := ebpf.NewMap(&ebpf.MapSpec{
-		Name: "stacks", Type: ebpf.StackTrace, KeySize: 4, ValueSize: maxStackDepth * 8, MaxEntries: maxStacks,
-	})
-	return &StackMap{stacks}, explainRefusal("make a BPF map for call stacks", err)
+	s := &StackMap{}
+	for i := range s.maps {
+		var err error
+		if s.maps[i], err = ebpf.NewMap(&ebpf.MapSpec{
+			Name: "stacks", Type: ebpf.StackTrace, KeySize: 4, ValueSize: maxStackDepth * 8, MaxEntries: maxStacks,
+		}); err != nil {
+			return nil, errors.Join(explainRefusal("make a BPF map for call stacks", err), s.Close())
+		}
+	}
+	return s, nil
 }
 
 // CaptureStack returns instructions that capture the current stack of user space or of the kernel.
 // They put its number into R0. A negative number means that the capture failed.
-func (s *StackMap) CaptureStack(user bool) asm.Instructions {
+func (s *StackMap) CaptureStack(user bool) (all asm.Instructions) {
 	const ofUser = 1 << 8 // BPF_F_USER_STACK of include/uapi/linux/bpf.h
-	flags := int32(0)
+	flags, done := int32(0), "kernel stack captured"
 	if user {
-		flags = ofUser
+		flags, done = ofUser, "user stack captured"
 	}
-	return asm.Instructions{
-		asm.Mov.Reg(asm.R1, ContextRegister),
-		asm.LoadMapPtr(asm.R2, s.stacks.FD()),
-		asm.Mov.Imm(asm.R3, flags),
-		asm.FnGetStackid.Call(),
+	capture := func(into *ebpf.Map) asm.Instructions {
+		return asm.Instructions{
+			asm.Mov.Reg(asm.R1, ContextRegister),
+			asm.LoadMapPtr(asm.R2, into.FD()),
+			asm.Mov.Imm(asm.R3, flags),
+			asm.FnGetStackid.Call(),
+		}
 	}
+	all = append(capture(s.maps[0]), asm.JSGE.Imm(asm.R0, 0, done))
+	return append(append(all, capture(s.maps[1])...),
+		asm.JSLT.Imm(asm.R0, 0, done),
+		asm.Add.Imm(asm.R0, maxStacks),
+		asm.Mov.Reg(asm.R0, asm.R0).WithSymbol(done),
+	)
 }
 
 // ProgramCounters returns the program counters of a captured stack, the innermost first.
@@ -214,7 +229,7 @@ func (s *StackMap) ProgramCounters(number int32) ([]uint64, error) {
 		return nil, nil
 	}
 	var words [maxStackDepth * 8]byte
-	if err := s.stacks.Lookup(uint32(number), &words); err != nil {
+	if err := s.maps[number/maxStacks].Lookup(uint32(number%maxStacks), &words); err != nil {
 		return nil, fmt.Errorf("look up call stack %d: %w", number, err)
 	}
 	var stack []uint64
@@ -229,4 +244,11 @@ func (s *StackMap) ProgramCounters(number int32) ([]uint64, error) {
 }
 
 // Close frees the stacks.
-func (s *StackMap) Close() error { return s.stacks.Close() }
+func (s *StackMap) Close() (err error) {
+	for _, stacks := range s.maps {
+		if stacks != nil {
+			err = errors.Join(err, stacks.Close())
+		}
+	}
+	return err
+}

@@ -154,7 +154,7 @@ func (s *Session) NewEventRing(bytes int) *EventRing {
 	return buildAndKeep(s, func() (*EventRing, error) { return newEventRing(bytes) })
 }
 
-// NewStackMap makes a map for maxStacks different stacks.
+// NewStackMap makes a map for call stacks.
 func (s *Session) NewStackMap() *StackMap { return buildAndKeep(s, newStackMap) }
 
 // Load loads programs into the kernel, as the function Load does.

@@ -1,10 +1,13 @@
 package bpf
 
 import (
+	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
 	"wirelab.dev/internal/machine/host"
@@ -27,6 +30,53 @@ func TestAKernelWithoutATracepoint(t *testing.T) {
 	}
 	if _, err := FieldOffset("task_struct", "there_is_none"); !errors.Is(err, host.ErrUnsupported) {
 		t.Errorf("a field that there is not: %v", err)
+	}
+}
+
+// TestStacksOfOneNumber captures a stack for whose number the first map has another stack.
+func TestStacksOfOneNumber(t *testing.T) {
+	stacks, err := newStackMap()
+	if errors.Is(err, host.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stacks.Close() }()
+	tooSmall, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.StackTrace, KeySize: 4, ValueSize: maxStackDepth * 8, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = stacks.maps[0].Close() // the test replaces it
+	stacks.maps[0] = tooSmall
+	var session Session
+	defer func() { _ = session.Close() }()
+	events := session.NewEventRing(1 << 16)
+	const bytes = 8
+	session.Start(Program{Name: "capture", On: "sys_enter", Code: slices.Concat(
+		asm.Instructions{asm.Mov.Reg(ContextRegister, asm.R1)}, stacks.CaptureStack(false),
+		asm.Instructions{asm.StoreMem(asm.RFP, -bytes, asm.R0, asm.DWord)}, stacks.CaptureStack(true),
+		asm.Instructions{asm.StoreMem(asm.RFP, -bytes+4, asm.R0, asm.Word)}, events.Emit(bytes, bytes))})
+	if err := session.Err(); errors.Is(err, host.ErrUnsupported) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[int32]bool{}
+	for second := false; !second; { // until system calls were made from two places
+		if err := events.Drain(func(event []byte) {
+			for _, number := range []uint32{binary.NativeEndian.Uint32(event), binary.NativeEndian.Uint32(event[4:])} {
+				numbers[int32(number)] = true
+				second = second || int32(number) >= maxStacks
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for number := range numbers { // look-ups are system calls, too
+		if stack, err := stacks.ProgramCounters(number); err != nil || number >= 0 && len(stack) == 0 {
+			t.Errorf("stack %d: %v, %v", number, stack, err)
+		}
 	}
 }
 
