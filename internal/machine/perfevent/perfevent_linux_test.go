@@ -70,7 +70,7 @@ func faults(t *testing.T) int64 {
 // TestSamplesAreOurs finds this process busy, in a function of its own.
 func TestSamplesAreOurs(t *testing.T) {
 	began := clock.Now() // before the first sample can be
-	sampler, err := StartSampler(997, runtime.NumCPU())
+	sampler, err := StartSampler(997, runtime.NumCPU(), 0)
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}
@@ -112,9 +112,10 @@ func FuzzParseSample(f *testing.F) {
 	for _, word := range []uint64{12345, 4, 1<<64 - 128, 0xffffffff81000000, 1<<64 - 512, 0x401000} {
 		body = binary.NativeEndian.AppendUint64(body, word)
 	}
-	if s, err := parseSample(body); err != nil || s.PID != 7 || s.AtNS != 12345 || len(s.Kernel) != 1 || len(s.User) != 1 {
+	if s, err := parseSample(body, false); err != nil || s.PID != 7 || s.AtNS != 12345 || len(s.Kernel) != 1 || len(s.User) != 1 {
 		f.Fatalf("%+v, %v", s, err)
 	}
-	f.Add(body)
-	f.Fuzz(func(_ *testing.T, body []byte) { _, _ = parseSample(body) })
+	f.Add(body, false)
+	f.Add(body, true)
+	f.Fuzz(func(_ *testing.T, body []byte, copies bool) { _, _ = parseSample(body, copies) })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -16,7 +17,29 @@ type Sample struct {
 	AtNS         int64 // time of CLOCK_MONOTONIC
 	PID          int
 	User, Kernel []uint64 // program counters, innermost first
+
+	// Registers in user space, and the memory from the stack pointer on, valid until Drain calls its
+	// function again. They are empty unless the sampler copies stacks.
+	Registers Registers
+	Stack     []byte
 }
+
+// Registers holds registers of a thread by their numbers in DWARF. A register that functions need not restore is zero.
+type Registers struct {
+	PC    uint64
+	Value [32]uint64
+}
+
+// copiedRegisters lists the registers that a sampler copies: the numbers of the kernel
+// (arch/*/include/uapi/asm/perf_regs.h), in ascending order, and of DWARF.
+var copiedRegisters = map[string][]struct{ perf, dwarf int }{
+	"amd64": {{1, 3}, {6, 6}, {7, 7}, {8, counter}, {18, 10}, {20, 12}, {21, 13}, {22, 14}, {23, 15}},
+	"arm64": {
+		{19, 19}, {20, 20}, {21, 21}, {22, 22}, {23, 23}, {24, 24}, {25, 25}, {26, 26}, {27, 27}, {28, 28}, {29, 29}, {30, 30}, {31, 31}, {32, counter},
+	},
+}[runtime.GOARCH]
+
+const counter = -1 // the program counter, which has no number in DWARF
 
 // A Sampler records call stacks at a constant rate of CPU time.
 //
@@ -27,11 +50,12 @@ type Sampler struct {
 	lost  int64
 }
 
-// StartSampler samples all running threads, perSecond times per second on each CPU.
-func StartSampler(perSecond int, cpus int) (*Sampler, error) {
+// StartSampler samples all running threads, perSecond times per second on each CPU. It copies stackBytes of the
+// stack of each, with the registers; 0 copies nothing.
+func StartSampler(perSecond, cpus, stackBytes int) (*Sampler, error) {
 	s := &Sampler{}
 	for cpu := range cpus {
-		r, err := openRing(samplingEvent(perSecond), -1, cpu)
+		r, err := openRing(samplingEvent(perSecond, stackBytes), -1, cpu)
 		if errors.Is(err, unix.ENODEV) {
 			continue // the CPU is offline
 		}
@@ -59,7 +83,7 @@ func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 // memory for rings.
 func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 	for cpu := range byCPU {
-		event := samplingEvent(perSecond)
+		event := samplingEvent(perSecond, 0)
 		event.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | unix.PerfBitInherit
 		var err error
 		if r := byCPU[cpu]; r != nil {
@@ -75,8 +99,8 @@ func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 	return nil
 }
 
-func samplingEvent(perSecond int) *unix.PerfEventAttr {
-	return &unix.PerfEventAttr{
+func samplingEvent(perSecond, stackBytes int) *unix.PerfEventAttr {
+	event := &unix.PerfEventAttr{
 		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
 		Sample:      uint64(perSecond),
@@ -84,6 +108,14 @@ func samplingEvent(perSecond int) *unix.PerfEventAttr {
 		Bits:        unix.PerfBitFreq | unix.PerfBitUseClockID | unix.PerfBitTask,
 		Clockid:     unix.CLOCK_MONOTONIC,
 	}
+	if stackBytes > 0 {
+		event.Sample_type |= unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
+		event.Sample_stack_user = uint32(stackBytes)
+		for _, register := range copiedRegisters {
+			event.Sample_regs_user |= 1 << register.perf
+		}
+	}
+	return event
 }
 
 // A Fork is the start of a process, or of a thread: then parent and child have the same PID.
@@ -116,12 +148,16 @@ type ring struct {
 	fd     int
 	shared []int // other events that write into this ring
 	memory []byte
+	copies bool   // the samples have copies of stacks
 	spare  []byte // buffer for an event that wraps around the ring's end
 }
 
-// ringPages is the size of a ring in pages. It must be a power of two. A ring holds the samples of
-// one CPU in one second: 500 samples of 1 KiB.
-const ringPages = 128
+// Sizes of a ring in pages, powers of two. A ring holds the samples of one CPU: 500 of 1 KiB, or 230 with a copy of
+// the stack of 16 KiB.
+const (
+	ringPages      = 128
+	stackRingPages = 1024
+)
 
 func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	fd, err := unix.PerfEventOpen(event, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -129,6 +165,9 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 		return nil, err
 	}
 	pages := ringPages
+	if event.Sample_stack_user > 0 {
+		pages = stackRingPages
+	}
 	if thread >= 0 {
 		pages = 16 // ordinary users may lock little memory, and threads give few samples
 	}
@@ -136,7 +175,7 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
-	return &ring{fd: fd, memory: memory}, nil
+	return &ring{fd: fd, memory: memory, copies: event.Sample_stack_user > 0}, nil
 }
 
 func (r *ring) addEvent(event *unix.PerfEventAttr, thread, cpu int) error {
@@ -170,7 +209,7 @@ func (r *ring) drain(to func(Sample), forked func(Fork), lost *int64) error {
 		}
 		switch kind {
 		case unix.PERF_RECORD_SAMPLE:
-			sample, err := parseSample(event[header:])
+			sample, err := parseSample(event[header:], r.copies)
 			if err != nil {
 				return err
 			}
@@ -191,9 +230,9 @@ func (r *ring) drain(to func(Sample), forked func(Fork), lost *int64) error {
 	return nil
 }
 
-// parseSample reads the fields that samplingEvent requests, in the order of perf_event_open(2):
-// pid, tid, time, the number of program counters, and the program counters.
-func parseSample(body []byte) (Sample, error) {
+// parseSample reads the fields that samplingEvent requests, in the order of perf_event_open(2): pid, tid, time, the
+// number of program counters, and the program counters. copies means that registers and the stack follow.
+func parseSample(body []byte, copies bool) (Sample, error) {
 	const fixed = 4 + 4 + 8 + 8
 	if len(body) < fixed {
 		return Sample{}, fmt.Errorf("a perf sample has %d bytes, but needs %d or more", len(body), fixed)
@@ -221,7 +260,41 @@ func parseSample(body []byte) (Sample, error) {
 			}
 		}
 	}
+	if copies {
+		return s, s.parseCopies(body[fixed+8*counters:])
+	}
 	return s, nil
+}
+
+// parseCopies reads the kind of the registers, which is 0 if there are none, the registers, the size of the stack's
+// copy, the copy, and how much of it was copied.
+func (s *Sample) parseCopies(body []byte) error {
+	word := func() (value uint64) {
+		if len(body) >= 8 {
+			value, body = binary.NativeEndian.Uint64(body), body[8:]
+		}
+		return value
+	}
+	if word() != 0 {
+		for _, register := range copiedRegisters {
+			if value := word(); register.dwarf == counter {
+				s.Registers.PC = value
+			} else {
+				s.Registers.Value[register.dwarf] = value
+			}
+		}
+	}
+	size := word()
+	if size == 0 {
+		return nil
+	}
+	if uint64(len(body)) < size || size < 8 {
+		return fmt.Errorf("a perf sample has %d bytes of a stack, but says %d", len(body), size)
+	}
+	copied := body[:size]
+	body = body[size:]
+	s.Stack = copied[:min(size, word())]
+	return nil
 }
 
 func (r *ring) close() error {

@@ -2,7 +2,6 @@ package symbol
 
 import (
 	"encoding/binary"
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -32,7 +31,7 @@ func (p *Process) findCalled(returnAddress uint64) uint64 {
 	if runtime.GOARCH != "amd64" || m == nil || m.isCompiled() || returnAddress-callBytes < m.start {
 		return 0
 	}
-	file, err := os.Open(fmt.Sprintf("/proc/%d/root%s", p.pid, m.path))
+	file, err := os.Open(p.openPath(m))
 	if err != nil {
 		return 0
 	}

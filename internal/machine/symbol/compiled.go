@@ -45,11 +45,20 @@ func parseCompiled(from io.Reader) []compiledFunction {
 		start, err := strconv.ParseUint(strings.TrimPrefix(fields[0], "0x"), 16, 64)
 		size, err2 := strconv.ParseUint(strings.TrimPrefix(fields[1], "0x"), 16, 64)
 		if err == nil && err2 == nil && size > 0 {
-			all = append(all, compiledFunction{start, size, fields[2]})
+			all = append(all, compiledFunction{start, size, shortName(fields[2])})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b compiledFunction) int { return cmp.Compare(a.start, b.start) })
 	return all
+}
+
+// shortName leaves out result and parameters, as in `int java.lang.Integer.parseInt(java.lang.String, int)`.
+func shortName(name string) string {
+	before, _, found := strings.Cut(name, "(")
+	if !found || !strings.HasSuffix(name, ")") {
+		return name
+	}
+	return before[strings.LastIndex(before, " ")+1:]
 }
 
 // name returns the name of the function that contains an address, or "". Of several functions that were compiled
@@ -70,9 +79,9 @@ func (p *Process) compiledFrames(pc uint64, mapped bool) []record.Frame {
 	c := &p.compiled
 	if !c.read { // as late as possible, as the process adds functions
 		c.read = true
-		if file, err := openCompiled(p.pid); err == nil {
-			c.functions = parseCompiled(file)
-			_ = file.Close() // the file was only read
+		if list, closeList, err := p.openCompiled(); err == nil {
+			c.functions = parseCompiled(list)
+			closeList()
 		}
 	}
 	name := c.name(pc)
@@ -88,7 +97,7 @@ func (p *Process) compiledFrames(pc uint64, mapped bool) []record.Frame {
 
 // virtualMachines maps the beginning of a file's name to how its virtual machine lists its functions.
 var virtualMachines = []struct{ file, remedy string }{
-	{"libjvm.so", "start Java with -XX:+PreserveFramePointer, and before the measurement's end run `jcmd PID Compiler.perfmap`"},
+	{"libjvm.so", "use Java 17 or later, start it with -XX:+PreserveFramePointer, and without -XX:+DisableAttachMechanism"},
 	{"node", "start Node with --perf-basic-prof"},
 	{"libnode", "start Node with --perf-basic-prof"},
 	{"python", "start Python 3.12 or later with -X perf"},

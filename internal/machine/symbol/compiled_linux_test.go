@@ -1,9 +1,12 @@
 package symbol
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,11 +37,11 @@ func TestCompiledFunctions(t *testing.T) {
 		t.Errorf("without a list: %v, %q", p.Frames(0x1008, true), p.WhyUnnamed())
 	}
 	t.Cleanup(func() { _ = os.Remove(list) })
-	if err := os.WriteFile(list, []byte("1000 10 java.util.HashMap.get(Object)\nnonsense\n1000 20 recompiled\n0x2000 8 py::main:/a b.py\n9000 8 beyond\n20"), 0o600); err != nil {
+	if err := os.WriteFile(list, []byte("1000 10 void java.util.HashMap.get(Object, int)\n1040 8 f(x) of a file\nnonsense\n1000 20 recompiled\n0x2000 8 py::main:/a b.py\n9000 8 beyond\n20"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := read()
-	for pc, want := range map[uint64]string{0x1000: "recompiled", 0x101f: "recompiled", 0x1020: "[compiled in memory]", 0x2007: "py::main:/a b.py", 0x9001: "beyond"} {
+	for pc, want := range map[uint64]string{0x1000: "recompiled", 0x101f: "recompiled", 0x1020: "[compiled in memory]", 0x1040: "f(x) of a file", 0x2007: "py::main:/a b.py", 0x9001: "beyond"} {
 		if got := p.Frames(pc, true); !slices.Equal(got, []record.Frame{{Function: want}}) {
 			t.Errorf("%x is named %v, want %s", pc, got, want)
 		}
@@ -72,7 +75,7 @@ func TestCompiledFunctions(t *testing.T) {
 // TestVirtualMachinesSayHowToNameFunctions by the files that they map.
 func TestVirtualMachinesSayHowToNameFunctions(t *testing.T) {
 	for path, want := range map[string]string{
-		"/usr/lib/jvm/lib/server/libjvm.so": "jcmd PID Compiler.perfmap", "/usr/bin/node": "--perf-basic-prof", "/usr/bin/python3.12": "-X perf", "/usr/bin/nginx": "",
+		"/usr/lib/jvm/lib/server/libjvm.so": "-XX:+PreserveFramePointer", "/usr/bin/node": "--perf-basic-prof", "/usr/bin/python3.12": "-X perf", "/usr/bin/nginx": "",
 	} {
 		p := &Process{pid: 7, mappings: []mapping{{path: path}}}
 		if why := p.WhyUnnamed(); !strings.Contains(why, want) || (want == "") != (why == "") {
@@ -88,3 +91,53 @@ func FuzzParseCompiled(f *testing.F) {
 		_ = c.name(at)
 	})
 }
+
+// TestJavaNamesItsFunctions asks a Java machine for the list of its functions, and leaves none behind.
+func TestJavaNamesItsFunctions(t *testing.T) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		t.Skip("it takes Java: ", err)
+	}
+	source := filepath.Join(t.TempDir(), "Busy.java")
+	const code = `public class Busy {
+	static long sum;
+	static void compute(long n) { for (long i = 0; i < n; i++) sum = sum * 31 + i; }
+	public static void main(String[] a) throws Exception {
+		Thread computes = new Thread(() -> { for (;;) compute(1000000); });
+		computes.setDaemon(true);
+		computes.start();
+		System.out.println("started");
+		System.in.read();
+	}
+}`
+	if err := os.WriteFile(source, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	machine := exec.CommandContext(t.Context(), java, source)
+	input, err1 := machine.StdinPipe()
+	output, err2 := machine.StdoutPipe()
+	if err := errors.Join(err1, err2, machine.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = input.Close(); _ = machine.Wait() })
+	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	for compiled := false; !compiled; { // which the machine does when it has time
+		p, err := ReadProcess(machine.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.compiledFrames(0, false); p.WhyUnnamed() != "" {
+			t.Fatal(p.WhyUnnamed())
+		}
+		compiled = slices.ContainsFunc(p.compiled.functions, func(f compiledFunction) bool { return f.name == "Busy.compute" })
+	}
+	for _, left := range []string{"perf-%d.map", ".attach_pid%d"} {
+		if path := filepath.Join("/tmp", fmt.Sprintf(left, machine.Process.Pid)); fileExists(path) {
+			t.Errorf("%s is left behind", path)
+		}
+	}
+}
+
+func fileExists(path string) bool { _, err := os.Stat(path); return err == nil }

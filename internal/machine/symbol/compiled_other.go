@@ -7,4 +7,4 @@ import (
 	"os"
 )
 
-func openCompiled(int) (*os.File, error) { return nil, errors.ErrUnsupported }
+func (p *Process) openCompiled() (*os.File, func(), error) { return nil, nil, errors.ErrUnsupported }

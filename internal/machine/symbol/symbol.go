@@ -135,6 +135,36 @@ func (p *Process) mappingAt(pc uint64) *mapping {
 	return &p.mappings[at]
 }
 
+// FileAt returns the file that has the code at a program counter, and where. It returns false if no file has it.
+func (p *Process) FileAt(pc uint64) (path string, offset uint64, known bool) {
+	m := p.mappingAt(pc)
+	if m == nil || m.isCompiled() {
+		return "", 0, false
+	}
+	return p.openPath(m), pc - m.start + m.offset, true
+}
+
+// Files lists the files with code of the process.
+func (p *Process) Files() (paths []string) {
+	for i := range p.mappings {
+		if !p.mappings[i].isCompiled() {
+			paths = lists.AppendNew(paths, p.openPath(&p.mappings[i]))
+		}
+	}
+	return paths
+}
+
+// openPath returns the path by which a mapped file can be opened, also if the process has another root.
+func (p *Process) openPath(m *mapping) string { return fmt.Sprintf("/proc/%d/root%s", p.pid, m.path) }
+
+// IsCode reports whether the process has code at an address.
+func (p *Process) IsCode(address uint64) bool { return p.mappingAt(address) != nil }
+
+// IsOwnProgram reports whether the process runs the same program as this one.
+func (p *Process) IsOwnProgram() bool {
+	return slices.ContainsFunc(p.mappings, func(m mapping) bool { return m.own })
+}
+
 // isCompiled reports whether the memory holds code that the process has compiled itself.
 func (m *mapping) isCompiled() bool {
 	return m.path == "" || slices.ContainsFunc([]string{"[anon", "//anon", "/memfd:", "/dev/zero", "anon_inode"}, func(begin string) bool { return strings.HasPrefix(m.path, begin) })
@@ -191,14 +221,7 @@ func openLookup(path string) functionLookup {
 		return unknown
 	}
 	defer func() { _ = file.Close() }() // the file was only read
-	address := func(offset uint64) (uint64, bool) {
-		for _, segment := range file.Progs {
-			if segment.Type == elf.PT_LOAD && segment.Off <= offset && offset < segment.Off+segment.Filesz {
-				return offset - segment.Off + segment.Vaddr, true
-			}
-		}
-		return 0, false
-	}
+	address := AddressOf(file)
 	var name func(uint64) string
 	if name = goFunctionNames(file); name == nil {
 		name = elfFunctionNames(file)
@@ -212,6 +235,18 @@ func openLookup(path string) functionLookup {
 			return []string{found}
 		}
 		return nil
+	}
+}
+
+// AddressOf returns a function that says at which address an offset in a file is meant to be in memory.
+func AddressOf(file *elf.File) func(offset uint64) (address uint64, mapped bool) {
+	return func(offset uint64) (uint64, bool) {
+		for _, segment := range file.Progs {
+			if segment.Type == elf.PT_LOAD && segment.Off <= offset && offset < segment.Off+segment.Filesz {
+				return offset - segment.Off + segment.Vaddr, true
+			}
+		}
+		return 0, false
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -133,8 +134,13 @@ func (s *sorter) categoryOf(stack []record.Frame) string {
 			return s.rules[place-1].Category
 		}
 	}
+	if s.ofService && slices.ContainsFunc(stack, isInLibrary) {
+		return applicationCategory // such as an interpreter's, in a library of its own
+	}
 	return Unclassified
 }
+
+func isInLibrary(f record.Frame) bool { return f.In != "" && f.In != record.InKernel }
 
 // isApplication reports whether a function that no rule matches is a service's own: neither of the
 // kernel, nor of a library in a file of its own, nor of Go's standard library.
@@ -142,7 +148,7 @@ func isApplication(f record.Frame) bool {
 	return f.In == "" && !strings.HasPrefix(f.Function, "[") && !isGoLibrary(f.Function)
 }
 
-var isGoLibrary = pattern.Matcher(`^(archive|bufio|bytes|cmp|compress|container|context|crypto|database|encoding|errors|fmt|hash|html|internal|io|iter|log|maps|math|mime|net|os|path|reflect|regexp|runtime|slices|sort|strconv|strings|sync|syscall|text|time|unicode|unique|vendor|weak)[./]`)
+var isGoLibrary = pattern.Matcher(`^(archive|bufio|bytes|cmp|compress|container|context|crypto|database|encoding|errors|fmt|hash|html|internal|io|iter|log|maps|math|mime|net|os|path|reflect|regexp|runtime|slices|sort|strconv|strings|sync|syscall|text|time|unicode|unique|vendor|weak)[./]|^(memeqbody|cmpbody|indexbytebody|countbody|aeshashbody|memclr\w*|memmove\w*)$`) // the last ones are in assembler
 
 func (s *sorter) ruleIndex(frame record.Frame) int {
 	place, known := s.known[frame]

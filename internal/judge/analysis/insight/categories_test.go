@@ -121,6 +121,9 @@ func TestAServicesOwnFunctionsAreTheApplication(t *testing.T) {
 		{frames("main.handle", "runtime.mallocgc"), "allocation", "allocation"},
 		{frames("k:x64_sys_call", "k:something_unheard_of"), "system-call entry", "system-call entry"},
 		{frames("[unknown program]"), Unclassified, Unclassified},
+		{[]record.Frame{{Function: "_PyEval_EvalFrameDefault", In: "libpython3.11.so.1.0"}}, applicationCategory, Unclassified},
+		{[]record.Frame{{Function: "serve"}, {Function: "__libc_malloc", In: "libc.so.6"}, {Function: "[libc.so.6]", In: "libc.so.6"}}, "allocation", "allocation"},
+		{[]record.Frame{{Function: "serve"}, {Function: "cfree", In: "libc.so.6"}}, "allocation", "allocation"},
 	} {
 		if got := server.categoryOf(one.stack); got != one.server {
 			t.Errorf("%v of a service: %s, want %s", one.stack, got, one.server)

@@ -311,11 +311,10 @@ func TestTheFunctionBehindACategory(t *testing.T) {
 		}
 		under.add(applicationCategory, append(frames, record.Frame{Function: "asm_exc_page_fault", In: record.InKernel}), stack.weight)
 	}
-	if got := under.deepest(applicationCategory, 100); got != "regexp.Compile" {
-		t.Errorf("found %q", got)
-	}
-	if got := under.deepest("TLS", 100); got != "" {
-		t.Errorf("found %q of a category without stacks", got)
+	for category, want := range map[string][2]string{applicationCategory: {"main.handle", "regexp.Compile"}, "TLS": {}} {
+		if own, in := under.functions(category, 100); own != want[0] || in != want[1] {
+			t.Errorf("%s: found %q and %q", category, own, in)
+		}
 	}
 
 	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil)}
@@ -329,6 +328,35 @@ func TestTheFunctionBehindACategory(t *testing.T) {
 	}
 	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Because != "regexp.Compile takes 200 µs" {
 		t.Errorf("%+v", causes)
+	}
+}
+
+// TestCallsShareTheCPUOfAService: so the function's time counts as often as calls queue, or as other programs are in
+// its way.
+func TestCallsShareTheCPUOfAService(t *testing.T) {
+	named := func(i *Insight) *Insight {
+		for c := range i.Server.CPU.Categories {
+			if category := &i.Server.CPU.Categories[c]; category.Name == applicationCategory {
+				category.Function, category.In = "main.search", "strings.Index"
+			}
+		}
+		return i
+	}
+	two := Facts{InFlight: new(2.0)}
+	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil), facts: two, cpus: [2][]int{{0}, {1}}}
+	slower := usual
+	slower.mean, slower.busy, slower.server = 4080, 0.98, usualTimes(categoryTimes{applicationCategory: 2000})
+	a, b := usual.insight(record.ServiceStack+":a"), named(slower.insight(record.ServiceStack+":b"))
+	causes := causesOf(a, b, true)
+	if len(causes) == 0 || causes[0].Share < 0.9 || causes[0].Because != "main.search takes 2 ms, most of it in strings.Index, and 2 calls share its CPU" {
+		t.Errorf("a queue: %+v", causes)
+	}
+	a.Facts.Others, b.Facts.Others, a.Facts.Server.Waited, b.Facts.Server.Waited = new(1.5), new(1.5), new(30.0), new(8000.0)
+	a.Life, b.Life = &Life{Mean: 80, Stages: []Stage{{Name: "server: no CPU", Mean: 30}}}, &Life{Mean: 10000, Stages: []Stage{{Name: "server: no CPU", Mean: 8000}}}
+	b.Mean.Value = 10000
+	causes = causesOf(a, b, true)
+	if len(causes) == 0 || causes[0].Kind != ByHandler || causes[0].Share < 0.7 || !strings.HasSuffix(causes[0].Because, "; other programs keep the service off its CPUs for 8 ms per call") {
+		t.Errorf("other programs: %+v", causes)
 	}
 }
 

@@ -86,7 +86,16 @@ func loadOf(i *Insight, enough float64) load {
 	case client >= enough:
 		l.client, l.busiest, l.busy = queue(&i.Facts.Client), ClientEnd, client
 	}
+	if isStretched(i) {
+		l.server = math.Max(l.server, 1+valueOf(i.Facts.Server.Waited)/cpuTime(i, ServerEnd))
+	}
 	return l
+}
+
+// isStretched reports whether other programs make each CPU time of a user's service longer, for which neither its
+// quota nor its priority is the reason.
+func isStretched(i *Insight) bool {
+	return i.Cell().Stack == record.ServiceStack && valueOf(i.Facts.Others) >= leastOthers && cpuTime(i, ServerEnd) > 0 && describeQuota(i) == ""
 }
 
 // othersShare returns the share of the CPUs of both ends that other programs used, if these use all CPUs
@@ -200,7 +209,7 @@ func (f *finder) hasNeighbours() bool {
 // they took turns: then other programs are no reason.
 func (f *finder) lacksCPU() bool {
 	more := f.noCPU.b - f.noCPU.a
-	return f.against != nil && f.of.Cell().Stack == record.ServiceStack && sign(more) == sign(f.whole) && math.Abs(more) >= leastOfWait*math.Abs(f.whole)
+	return f.against != nil && !isStretched(f.of) && f.of.Cell().Stack == record.ServiceStack && sign(more) == sign(f.whole) && math.Abs(more) >= leastOfWait*math.Abs(f.whole)
 }
 
 // timesInSockets returns for how long a request lies unread in the sockets of a user's service, and an answer

@@ -146,8 +146,17 @@ func endFacts(cpu, trials []matrix.Trial, of func(matrix.Trial) record.Process) 
 		facts.Waited = &waited.Value
 	}
 	facts.Busy = value(func(t matrix.Trial) float64 { return matrix.Number(of(t).Busy) })
-	if len(trials) > 0 {
-		facts.CPUs, facts.Quota, facts.Nice = of(trials[0]).CPUs, of(trials[0]).QuotaCPUs, of(trials[0]).Nice
+	if len(trials) == 0 {
+		return facts
+	}
+	first := of(trials[0])
+	facts.CPUs, facts.Quota, facts.Nice = first.CPUs, first.QuotaCPUs, first.Nice
+	if allowed := len(first.AllowedCPUs); len(facts.CPUs) == 0 && allowed > 0 { // a user's service was not pinned by wirelab
+		facts.CPUs = first.AllowedCPUs
+		facts.Busy = value(func(t matrix.Trial) float64 {
+			p := of(t)
+			return (matrix.Number(p.UserNS) + matrix.Number(p.SystemNS)) / t.AtWorkNS() / float64(allowed)
+		})
 	}
 	return facts
 }

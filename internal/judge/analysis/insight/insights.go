@@ -296,7 +296,8 @@ func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 		return nil
 	}
 	for name, weight := range inCategory {
-		b.Categories = append(b.Categories, Category{Name: name, Share: weight / all, Function: under.deepest(name, weight)})
+		function, in := under.functions(name, weight)
+		b.Categories = append(b.Categories, Category{Name: name, Share: weight / all, Function: function, In: in})
 	}
 	slices.SortFunc(b.Categories, func(x, y Category) int { return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Name, y.Name)) })
 	for frame, weight := range inFunction {
@@ -318,41 +319,57 @@ func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 }
 
 // callsByCategory holds the time of each category within the calls of each function.
-type callsByCategory map[string]map[string]*struct{ weight, depth float64 }
+type callsByCategory map[string]map[record.Frame]*struct{ weight, depth float64 }
 
-// add adds a call stack. The runtime's functions and the kernel's do not say what a program does.
+// add adds a call stack. The kernel's functions do not say what a program does.
 func (c callsByCategory) add(category string, frames []record.Frame, weight float64) {
 	if c[category] == nil {
-		c[category] = map[string]*struct{ weight, depth float64 }{}
+		c[category] = map[record.Frame]*struct{ weight, depth float64 }{}
 	}
 	for depth, f := range frames {
 		if f.In == record.InKernel {
 			break
 		}
-		if strings.HasPrefix(f.Function, "runtime.") || slices.Index(frames, f) < depth {
+		if slices.Index(frames, f) < depth {
 			continue // a recursive function counts once
 		}
-		of := c[category][f.Function]
+		of := c[category][f]
 		if of == nil {
 			of = new(struct{ weight, depth float64 })
-			c[category][f.Function] = of
+			c[category][f] = of
 		}
 		of.weight += weight
 		of.depth += weight * float64(depth)
 	}
 }
 
-// deepest returns the function that is the farthest down the call stacks of those in which most of a
-// category's time passes.
-func (c callsByCategory) deepest(category string, all float64) (function string) {
+// functions returns the functions in whose calls most of a category's time passes: the program's, and the one of a
+// library that it calls.
+func (c callsByCategory) functions(category string, all float64) (own, in string) {
+	own = c.deepest(category, all, isApplication)
+	in = c.deepest(category, all, func(f record.Frame) bool {
+		return category == applicationCategory || !strings.HasPrefix(f.Function, "runtime.")
+	})
+	switch own {
+	case "":
+		return in, ""
+	case in:
+		return own, ""
+	}
+	return own, in
+}
+
+// deepest returns the function that is the farthest down the call stacks, of the counted functions in which most
+// of a category's time passes.
+func (c callsByCategory) deepest(category string, all float64, counts func(record.Frame) bool) (function string) {
 	const most = 0.6
 	depth := -1.0
-	for name, of := range c[category] {
-		if of.weight < most*all {
+	for f, of := range c[category] {
+		if of.weight < most*all || !counts(f) {
 			continue
 		}
-		if mean := of.depth / of.weight; mean > depth || mean == depth && name < function {
-			function, depth = name, mean
+		if mean := of.depth / of.weight; mean > depth || mean == depth && f.Function < function {
+			function, depth = f.Function, mean
 		}
 	}
 	return function

@@ -123,8 +123,11 @@ type Category struct {
 	Share   float64 `json:"share"`
 	PerCall float64 `json:"us_per_call"`
 	Error   float64 `json:"error_us"` // standard error from sampling
-	// Function is the innermost function in whose calls most of this time passes; empty if there is none.
+	// Function is the program's innermost function in whose calls most of this time passes, or one of a library if
+	// it has none; empty if there is neither.
 	Function string `json:"function,omitempty"`
+	// In is the innermost function of a library that Function calls for most of this time.
+	In string `json:"in,omitempty"`
 }
 
 // A FunctionTime is a function and its time, not counting the functions that it calls.

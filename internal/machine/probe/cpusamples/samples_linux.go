@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/machine/perfevent"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/symbol"
+	"wirelab.dev/internal/machine/unwind"
 )
 
 const (
@@ -28,6 +29,8 @@ const (
 	threadSampleRate = 99
 	// drainPeriod is so short that a CPU's ring does not become full.
 	drainPeriod = 100 * time.Millisecond
+	// stackBytes is the size of the copy of a thread's stack, if functions may lack frame pointers.
+	stackBytes = 16 << 10
 	// maxSamples limits the samples of a process. At the limit, half of the samples are dropped,
 	// and later only half as many are kept.
 	maxSamples = 1 << 17
@@ -35,9 +38,11 @@ const (
 
 // A Watch samples the call stacks of the server and the client.
 type Watch struct {
-	of      *perfevent.Sampler   // samples all CPUs; nil means that threads are sampled
-	threads []*perfevent.Sampler // of the processes
-	why     error                // why the CPUs cannot be sampled
+	of      *perfevent.Sampler       // samples all CPUs; nil means that threads are sampled
+	threads []*perfevent.Sampler     // of the processes
+	why     error                    // why the CPUs cannot be sampled
+	lost    int64                    // samples of an earlier sampler
+	unwinds map[int]*unwind.Unwinder // by PID, of programs other than this one; nil if there is none
 	kept    [2]samples
 	*probe.Collector
 }
@@ -68,7 +73,7 @@ func (s *samples) add(one perfevent.Sample) {
 func Start() (probe.Watch, error) {
 	w := &Watch{}
 	var err error
-	if w.of, err = perfevent.StartSampler(cpuSampleRate, runtime.NumCPU()); err != nil {
+	if w.of, err = perfevent.StartSampler(cpuSampleRate, runtime.NumCPU(), 0); err != nil {
 		if !errors.Is(err, host.ErrUnsupported) {
 			return nil, fmt.Errorf("sample CPUs: %w", err)
 		}
@@ -89,7 +94,7 @@ func (w *Watch) drain(ends map[int]probe.End) error {
 	var all []perfevent.Sample
 	var forks []perfevent.Fork
 	for _, sampler := range w.samplers() {
-		err := sampler.Drain(func(s perfevent.Sample) { all = append(all, s) }, func(f perfevent.Fork) { forks = append(forks, f) })
+		err := sampler.Drain(func(s perfevent.Sample) { all = append(all, w.unwound(s)) }, func(f perfevent.Fork) { forks = append(forks, f) })
 		if err != nil {
 			return err
 		}
@@ -107,6 +112,40 @@ func (w *Watch) drain(ends map[int]probe.End) error {
 			w.kept[end].add(s)
 		}
 	}
+	return nil
+}
+
+// unwound returns a sample with the longer one of its two call stacks: by frame pointers, as the kernel finds it,
+// and by the descriptions of the functions.
+func (w *Watch) unwound(s perfevent.Sample) perfevent.Sample {
+	if u := w.unwinds[s.PID]; u != nil && len(s.Stack) > 0 {
+		if stack := u.Unwind(s.Registers, s.Stack); len(stack) > len(s.User) {
+			s.User = stack
+		}
+	}
+	s.Stack = nil // it will be overwritten
+	return s
+}
+
+// copyStacks makes the sampler copy stacks from now on, if a process runs a program other than this one.
+func (w *Watch) copyStacks(pid int) error {
+	u, err := unwind.New(pid)
+	if err != nil || u == nil {
+		return err
+	}
+	if w.unwinds == nil {
+		w.unwinds = map[int]*unwind.Unwinder{}
+		copying, err := perfevent.StartSampler(cpuSampleRate, runtime.NumCPU(), stackBytes)
+		if err != nil {
+			return err
+		}
+		w.lost += w.of.LostSamples()
+		if err := w.of.Close(); err != nil {
+			return errors.Join(err, copying.Close())
+		}
+		w.of = copying
+	}
+	w.unwinds[pid] = u
 	return nil
 }
 
@@ -136,7 +175,7 @@ func (w *Watch) Coverage() probe.Coverage {
 func (w *Watch) AddProcess(end probe.End, pid int) error {
 	return w.Collector.AddProcess(end, pid, func() error {
 		if w.of != nil {
-			return nil
+			return w.copyStacks(pid)
 		}
 		sampler, err := perfevent.StartThreadSampler(threadSampleRate, runtime.NumCPU(), pid)
 		if err != nil {
@@ -150,7 +189,7 @@ func (w *Watch) AddProcess(end probe.End, pid int) error {
 // Stop returns the stacks that were sampled within the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
 	watched, err := w.Collector.Stop()
-	var lost int64
+	lost := w.lost
 	for _, sampler := range w.samplers() {
 		lost += sampler.LostSamples()
 		err = errors.Join(err, sampler.Close())

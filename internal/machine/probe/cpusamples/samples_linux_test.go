@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
@@ -136,7 +137,8 @@ func TestSharesAreThoseOfCPUTime(t *testing.T) {
 	}
 }
 
-// TestOtherProgramsHaveNames samples a program that is not this one.
+// TestOtherProgramsHaveNames samples a program that is not this one, with and without frame pointers. A library's
+// function is between two of its own.
 func TestOtherProgramsHaveNames(t *testing.T) {
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
@@ -145,15 +147,24 @@ func TestOtherProgramsHaveNames(t *testing.T) {
 	folder := t.TempDir()
 	source, program := filepath.Join(folder, "burn.c"), filepath.Join(folder, "burn")
 	const code = `#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 volatile unsigned long sum;
-__attribute__((noinline)) void burn_in_c(void) {
+__attribute__((noinline)) int burn_in_c(const void *a, const void *b) {
+#ifdef FRAME
 	__asm__ volatile("" : : "r"(__builtin_frame_address(0))); /* a function that calls none has no frame otherwise */
-	for (int i = 0; i < 1000000; i++) sum = sum * 31 + i;
+#endif
+	for (int i = 0; i < 100000; i++) sum = sum * 31 + i;
+	return a < b;
+}
+__attribute__((noinline)) void sort(void) {
+	int both[2] = {2, 1};
+	qsort(both, 2, sizeof both[0], burn_in_c);
+	sum++;
 }
 int main(void) {
 	getchar();
-	while (clock() < CLOCKS_PER_SEC / 2) { burn_in_c(); sum++; }
+	while (clock() < CLOCKS_PER_SEC / 2) { sort(); sum++; }
 	puts("done"); fflush(stdout);
 	while (getchar() != EOF) ;
 	return 0;
@@ -162,21 +173,29 @@ int main(void) {
 	if err := os.WriteFile(source, []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := exec.CommandContext(t.Context(), compiler, "-O1", "-fno-omit-frame-pointer", "-o", program, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	stacks := sample(t, exec.CommandContext(t.Context(), program)).Stacks
-	var named, all int64
-	for _, stack := range stacks.Stacks {
-		functions := stacks.Functions(stack)
-		at := slices.Index(functions, record.Frame{Function: "burn_in_c"})
-		all += stack.Count
-		if at > 0 && functions[at-1].Function == "main" {
-			named += stack.Count
+	for _, flags := range [][]string{{"-O1", "-fno-omit-frame-pointer", "-DFRAME"}, {"-O2", "-fomit-frame-pointer"}} {
+		if text, err := exec.CommandContext(t.Context(), compiler, append(flags, "-o", program, source)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
 		}
-	}
-	if all < 10 || named < all/2 {
-		t.Errorf("%d of %d samples are in a function of the program, called by main: %+v", named, all, stacks)
+		seen := sample(t, exec.CommandContext(t.Context(), program))
+		stacks := seen.Stacks
+		var named, whole, all int64
+		for _, stack := range stacks.Stacks {
+			functions := lists.Map(stacks.Functions(stack), func(f record.Frame) string { return f.Function })
+			all += stack.Count
+			if at := slices.Index(functions, "burn_in_c"); at > 0 {
+				named += stack.Count
+				if main, sort := slices.Index(functions, "main"), slices.Index(functions, "sort"); 0 <= main && main < sort && sort < at {
+					whole += stack.Count
+				}
+			}
+		}
+		if all < 10 || named < all/2 {
+			t.Errorf("%v: %d of %d samples are in a function of the program: %+v", flags, named, all, stacks)
+		}
+		if whole < named*9/10 && !strings.Contains(seen.Method, "user space") { // which copies no stacks
+			t.Errorf("%v: %d of %d samples have all callers: %+v", flags, whole, named, stacks)
+		}
 	}
 }
 

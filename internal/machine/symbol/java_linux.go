@@ -1,0 +1,71 @@
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// attachPatience is the time that a Java machine has to answer.
+const attachPatience = 3 * time.Second
+
+// listJavaFunctions makes a Java machine write the list of the functions that it has compiled, as `jcmd PID
+// Compiler.perfmap` does (Java 17 or later). remove removes the list.
+func (p *Process) listJavaFunctions(inner string) (remove func(), err error) {
+	isJava := func(m mapping) bool { return filepath.Base(m.path) == "libjvm.so" }
+	if !slices.ContainsFunc(p.mappings, isJava) {
+		return nil, errors.ErrUnsupported
+	}
+	temporary := fmt.Sprintf("/proc/%d/root/tmp/", p.pid)
+	socket := temporary + ".java_pid" + inner
+	if err := p.openJavaSocket(socket, temporary+".attach_pid"+inner); err != nil {
+		return nil, err
+	}
+	conn, err := net.DialTimeout("unix", socket, attachPatience)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }() // the answer was read
+	if err := conn.SetDeadline(time.Now().Add(attachPatience)); err != nil {
+		return nil, err
+	}
+	// The version of the protocol, the command, and three arguments.
+	if _, err := conn.Write([]byte(strings.Join([]string{"1", "jcmd", "Compiler.perfmap", "", "", ""}, "\x00"))); err != nil {
+		return nil, err
+	}
+	const mostSaid = 4 << 10
+	said, err := io.ReadAll(io.LimitReader(conn, mostSaid))
+	if err != nil || !strings.HasPrefix(string(said), "0\n") {
+		return nil, fmt.Errorf("the Java machine writes no list of its functions: %q: %w", said, errors.Join(err, errors.ErrUnsupported))
+	}
+	return func() { _ = os.Remove(temporary + "perf-" + inner + ".map") }, nil // another may have removed it
+}
+
+// openJavaSocket makes a Java machine open the socket at which it takes commands. It does so when it gets SIGQUIT
+// and finds a certain file.
+func (p *Process) openJavaSocket(socket, request string) error {
+	if _, err := os.Stat(socket); err == nil {
+		return nil
+	}
+	file, err := os.OpenFile(request, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(request) }()
+	if err := errors.Join(file.Close(), syscall.Kill(p.pid, syscall.SIGQUIT)); err != nil {
+		return err
+	}
+	for end := time.Now().Add(attachPatience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(socket); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the Java machine opens no socket for commands: %w", os.ErrDeadlineExceeded)
+}
