@@ -329,6 +329,12 @@ func TestTheFunctionBehindACategory(t *testing.T) {
 	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Because != "regexp.Compile takes 200 µs" {
 		t.Errorf("%+v", causes)
 	}
+	for i := range b.Server.CPU.Categories {
+		b.Server.CPU.Categories[i].Function = "_PyEval_EvalFrameDefault"
+	}
+	if causes := causesOf(a, b, true); len(causes) == 0 || causes[0].Because != "Python code takes 200 µs, in which function is not known" {
+		t.Errorf("%+v", causes)
+	}
 }
 
 // TestCallsShareTheCPUOfAService: so the function's time counts as often as calls queue, or as other programs are in

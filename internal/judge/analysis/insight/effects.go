@@ -377,37 +377,6 @@ func countQueue(more, _ *Insight) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*math.Min(1, share)) }
 
-// ownFunction names the function of a user's service behind a kind of CPU time.
-func ownFunction(of *Insight, kind CauseKind) string {
-	if of.Server.CPU == nil || of.Cell().Stack != record.ServiceStack {
-		return ""
-	}
-	for _, c := range of.Server.CPU.Categories { // the largest first
-		if kindOfCategory(c.Name, ServerEnd) == kind && c.Function != "" {
-			text := fmt.Sprintf("%s takes %s", c.Function, units.Time(c.PerCall*1e3))
-			if c.In != "" {
-				text += ", most of it in " + c.In
-			}
-			return text + whyLonger(of)
-		}
-	}
-	return ""
-}
-
-// whyLonger says why CPU time of a service makes a call longer than that.
-func whyLonger(of *Insight) string {
-	l := loadOf(of, stillBusy)
-	switch {
-	case isStretched(of) && valueOf(of.Facts.Server.Waited) >= cpuTime(of, ServerEnd):
-		return fmt.Sprintf("; other programs keep the service off its CPUs for %s per call", units.Time(*of.Facts.Server.Waited*1e3))
-	case l.server >= leastQueue && len(of.Facts.Server.CPUs) == 1:
-		return fmt.Sprintf(", and %s calls share its CPU", units.Number(math.Round(l.inFlight)))
-	case l.server >= leastQueue:
-		return fmt.Sprintf(", and %s calls share its %d CPUs", units.Number(math.Round(l.inFlight)), len(of.Facts.Server.CPUs))
-	}
-	return ""
-}
-
 // idleCalls are the system calls in which a thread also waits if it has nothing to do.
 var idleCalls = []string{
 	"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "futex", "nanosleep", "accept", "accept4", "read",

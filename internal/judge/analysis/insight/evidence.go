@@ -278,3 +278,42 @@ func describeWait(i *Insight, c *Cause) string {
 	}
 	return text + fmt.Sprintf(" (%s of a call's time, %s times %s)", units.Percent(w.Share), units.Number(w.Times), units.Time(w.Time/w.Times*1e3))
 }
+
+// ownFunction names the function of a user's service behind a kind of CPU time.
+func ownFunction(of *Insight, kind CauseKind) string {
+	if of.Server.CPU == nil || of.Cell().Stack != record.ServiceStack {
+		return ""
+	}
+	for _, c := range of.Server.CPU.Categories { // the largest first
+		if kindOfCategory(c.Name, ServerEnd) == kind && c.Function != "" {
+			text := fmt.Sprintf("%s takes %s", c.Function, units.Time(c.PerCall*1e3))
+			if language := interpreters[c.Function]; language != "" {
+				text = fmt.Sprintf("%s code takes %s, in which function is not known", language, units.Time(c.PerCall*1e3))
+			} else if c.In != "" {
+				text += ", most of it in " + c.In
+			}
+			return text + whyLonger(of)
+		}
+	}
+	return ""
+}
+
+// interpreters maps the functions that run code without a name of its own to the language.
+var interpreters = map[string]string{
+	"_PyEval_EvalFrameDefault": "Python", "_PyEval_Vector": "Python", "Builtins_InterpreterEntryTrampoline": "JavaScript", "Builtins_JSEntry": "JavaScript",
+	"vm_exec_core": "Ruby", "execute_ex": "PHP", "[compiled in memory]": "compiled", "Interpreter": "interpreted",
+}
+
+// whyLonger says why CPU time of a service makes a call longer than that.
+func whyLonger(of *Insight) string {
+	l := loadOf(of, stillBusy)
+	switch {
+	case isStretched(of) && valueOf(of.Facts.Server.Waited) >= cpuTime(of, ServerEnd):
+		return fmt.Sprintf("; other programs keep the service off its CPUs for %s per call", units.Time(*of.Facts.Server.Waited*1e3))
+	case l.server >= leastQueue && len(of.Facts.Server.CPUs) == 1:
+		return fmt.Sprintf(", and %s calls share its CPU", units.Number(math.Round(l.inFlight)))
+	case l.server >= leastQueue:
+		return fmt.Sprintf(", and %s calls share its %d CPUs", units.Number(math.Round(l.inFlight)), len(of.Facts.Server.CPUs))
+	}
+	return ""
+}
