@@ -41,6 +41,7 @@ type Watch struct {
 	of      *perfevent.Sampler       // samples all CPUs; nil means that threads are sampled
 	threads []*perfevent.Sampler     // of the processes
 	why     error                    // why the CPUs cannot be sampled
+	copying error                    // why stacks are not copied
 	lost    int64                    // samples of an earlier sampler
 	unwinds map[int]*unwind.Unwinder // by PID, of programs other than this one; nil if there is none
 	kept    [2]samples
@@ -135,15 +136,16 @@ func (w *Watch) copyStacks(pid int) error {
 	}
 	if w.unwinds == nil {
 		w.unwinds = map[int]*unwind.Unwinder{}
-		copying, err := perfevent.StartSampler(cpuSampleRate, runtime.NumCPU(), stackBytes)
-		if err != nil {
-			return err
+		copies, err := perfevent.StartSampler(cpuSampleRate, runtime.NumCPU(), stackBytes)
+		if err != nil { // such as too little memory that may be locked
+			w.copying = err
+			return nil
 		}
 		w.lost += w.of.LostSamples()
 		if err := w.of.Close(); err != nil {
-			return errors.Join(err, copying.Close())
+			return errors.Join(err, copies.Close())
 		}
-		w.of = copying
+		w.of = copies
 	}
 	w.unwinds[pid] = u
 	return nil
@@ -167,6 +169,9 @@ func (w *Watch) Coverage() probe.Coverage {
 	a := probe.Coverage{Method: fmt.Sprintf("perf events on the CPUs, %d times per second", cpuSampleRate)}
 	if _, err := symbol.LoadKernel(); err != nil {
 		a.Missing = []string{err.Error()}
+	}
+	if w.copying != nil {
+		a.Missing = append(a.Missing, fmt.Sprintf("callers of functions without frame pointers: %v", w.copying))
 	}
 	return a
 }
