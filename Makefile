@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE
+.PHONY: help setup build image pictures generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -27,6 +27,9 @@ build: ## bin/wirelab, static, with Gin, without symbols for a debugger
 
 image: ## build the container image, and write its name into deploy; REGISTRY=registry.example.com/team names it; PUSH=1 pushes it, WRITE=0 leaves deploy as it is
 	@go -C tools run ./image -root $(CURDIR) -registry '$(REGISTRY)' $(if $(filter 1,$(PUSH)),-push) $(if $(filter 0,$(WRITE)),-write=false)
+
+pictures: build ## the README's pictures, from a real run of two minutes; needs script (util-linux) and Chromium
+	@go -C tools run ./pictures -wirelab $(CURDIR)/bin/wirelab -docs $(CURDIR)/docs -- compare -c 1,50
 
 generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
 	go -C tools run ./generate
