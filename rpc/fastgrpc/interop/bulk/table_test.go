@@ -52,7 +52,9 @@ func (b *table) add(t *testing.T, c cell, outcomes [][]outcome) {
 	}
 	last := func(i int) outcome { return outcomes[i][len(outcomes[i])-1] }
 	row = append(row, fmt.Sprintf("%d, %d, %d", last(0).serverRSS>>20, last(1).serverRSS>>20, last(len(pairings)-1).serverRSS>>20))
-	b.rows = append(b.rows, "| "+strings.Join(row, " | ")+" |")
+	if c.Callers != 10 && c.Callers != 200 { // the page has 1, 50, 1,000 and 5,000 callers
+		b.rows = append(b.rows, "| "+strings.Join(row, " | ")+" |")
+	}
 }
 
 func milliseconds(d time.Duration) string {
