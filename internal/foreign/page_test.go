@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"wirelab.dev/internal/foreign/flags"
@@ -66,19 +67,45 @@ func page() string {
 		if t.OnlyFiles {
 			continue
 		}
-		fmt.Fprintf(&p, "\n## %s\n\n| flag | becomes |\n| --- | --- |\n", t.Name)
-		for _, o := range t.Options {
-			names := strings.Fields(o.Names)
-			for i, name := range names {
-				if t.OneDash && !t.Letters {
-					name = "-" + strings.TrimLeft(name, "-")
-				}
-				names[i] = flags.Code(name)
-			}
-			fmt.Fprintf(&p, "| %s | %s |\n", strings.Join(names, " "), cell(o.Becomes.Page))
+		fmt.Fprintf(&p, "\n## %s\n\n| flags | become |\n| --- | --- |\n", t.Name)
+		for _, row := range flagRows(t) {
+			fmt.Fprintf(&p, "| %s | %s |\n", strings.Join(row.names, ", "), cell(row.becomes))
 		}
 	}
 	return p.String()
+}
+
+// A flagRow holds the flags of a tool that become the same.
+type flagRow struct {
+	becomes string
+	names   []string
+}
+
+const same = "the same"
+
+// flagRows returns the rows of a tool's table: first the flags that wirelab has under one of their
+// names, then the others, each outcome once.
+func flagRows(t *flags.Tool) []flagRow {
+	rows := []flagRow{{becomes: same}}
+	for _, o := range t.Options {
+		names := strings.Fields(o.Names)
+		for i, name := range names {
+			if t.OneDash && !t.Letters {
+				name = "-" + strings.TrimLeft(name, "-")
+			}
+			names[i] = flags.Code(name)
+		}
+		becomes := o.Becomes.Page
+		if slices.ContainsFunc(names, func(name string) bool { return strings.Trim(name, "`-") == strings.Trim(becomes, "`-") }) {
+			becomes = same
+		}
+		at := slices.IndexFunc(rows, func(r flagRow) bool { return r.becomes == becomes })
+		if at < 0 {
+			at, rows = len(rows), append(rows, flagRow{becomes: becomes})
+		}
+		rows[at].names = append(rows[at].names, strings.Join(names, " "))
+	}
+	return slices.DeleteFunc(rows, func(r flagRow) bool { return r.names == nil })
 }
 
 // became is the outcome of a translation for a cell of the page.
@@ -109,11 +136,11 @@ A command of another tool works here as it is: paste it, or type flags as you ar
     wirelab load -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/
     wirelab load --from 'echo "GET http://127.0.0.1:8080/" | vegeta attack -duration=5s | vegeta report'
 
-- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may stand before it or follow it. In ` + "`--from`" + `, a shell's quotes, backslashes and continued lines are read; nothing is executed, variables of the environment get their values, and what else a shell would compute (` + "`$(…)`" + `, a second command) is refused. Of a pipeline, the tool's command is read, with the text or the file that ` + "`echo`, `printf`, `cat` and `<`" + ` give to vegeta; what follows it is left out.
+- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may stand before or behind it. In ` + "`--from`" + `, quotes, backslashes and continued lines are read as in a shell, and variables of the environment get their values. Nothing is executed: ` + "`$(…)`" + ` or a second command is refused. Of a pipeline, only the tool's command is read, with what ` + "`echo`, `printf`, `cat` and `<`" + ` give to vegeta.
 - **Typed** behind ` + "`wirelab load`" + ` without the tool's name: flags of other tools are read too. wirelab's own flags come first, with wirelab's defaults.
 - wirelab prints a line for each flag that it reads in another sense or leaves out. A flag that it cannot honour is an error that says what to write instead.
 
-This page is written by ` + "`go test ./internal/foreign -update`" + `, from the tables of flags in internal/foreign.
+In the tables of flags, *the same* means that wirelab has the flag under one of these names, maybe with two dashes. ` + "`go test ./internal/foreign -update`" + ` writes this page.
 `
 
 const pageTyped = `
