@@ -77,7 +77,7 @@ noticed a false figure, or that more than one honest twin in 30 was refused.`,
 	f := cmd.Flags()
 	f.StringVar(&s.only, "only", "", "stage the situations whose names match this `pattern`")
 	f.BoolVar(&s.list, "list", false, "print the situations, and stage none")
-	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; words go to standard error")
+	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; text goes to standard error")
 	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage situations that disturb every program on the machine, such as a clock step")
 	setCompletions(cmd, "only", lists.Map(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
 	return cmd

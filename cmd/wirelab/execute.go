@@ -50,7 +50,7 @@ func (o *outputFlags) register(cmd *cobra.Command) {
 // registerPrinting adds the output flags that the command report also has.
 func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
+	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; text goes to standard error")
 	f.BoolVarP(&o.printing.Verbose, "verbose", "v", false, "print all sentences above the answer, and the table's notes in full")
 	f.Func("columns", "`figures` to show in the table instead of the usual ones, as in mean,P99.9,max; all shows every figure", func(text string) (err error) {
 		o.printing.Columns, err = table.FindColumns(strings.Split(text, ","))

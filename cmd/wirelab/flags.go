@@ -315,7 +315,7 @@ func (u *untilFlags) registerBudget(cmd *cobra.Command) {
 func (u *untilFlags) register(cmd *cobra.Command) {
 	u.most = plan.RepeatLimit{Repeats: plan.DefaultMaxRepeats}
 	f := cmd.Flags()
-	f.Var(&u.goal, "until", "repeat until the `verdict` of every comparison of the mean is clear; or, as in 3%, until each cell's mean is known within this share")
+	f.Var(&u.goal, "until", "repeat until every comparison of the mean has a clear `verdict`; with 3%, until the interval of each mean is within 3 %")
 	f.Var(&u.most, "at-most", "end --until without an answer after a number of `repeats`, after a time, or at the earlier of both, as in 30,20m")
 	setCompletions(cmd, "until", []string{plan.VerdictTarget, "3%", "5%", "10%"})
 	setCompletions(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})

@@ -161,7 +161,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header for your tracing system, as in 0.01; the slowest of these are printed")
 	setCompletions(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
 	f.StringSliceVar(&l.also, "also", nil, "`PID|port|cgroup` of a back end, database or worker of the service (:5432 is a port, cgroup:/PATH a control group); it and its children count as the service, not as other programs; repeatable")
-	f.Lookup("link").Usage = "not possible for a service that is already running: prints an alternative to this `link`"
+	f.Lookup("link").Usage = "refused, because the service already runs; the error says how to emulate this `link`"
 	setCompletions(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new", "resumed"})
 }
 

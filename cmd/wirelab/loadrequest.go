@@ -58,7 +58,7 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 	if !l.grpc.Binary {
 		d.Feed, err = l.request.newFeed(request.All)
 	} else if l.request.rows != "" {
-		err = errors.New("--rows and --binary: rows fill templates, which an encoded message cannot have: write the message as JSON")
+		err = errors.New("--rows and --binary: rows fill templates, and an encoded message has none: write the message as JSON")
 	}
 	if err != nil {
 		return nil, usageError(err)
@@ -166,7 +166,7 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVarP(&r.Data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; with gRPC in JSON")
 	f.StringVarP(&r.File, "data-file", "D", "", "`file` with the body")
 	f.StringArrayVarP(&r.Forms, "form", "F", nil, "a `part` of a multipart form, as in name=value, or photo=@cat.png;type=image/png for a file; repeatable")
-	f.StringVarP(&r.Kind, "content-type", "T", "", "Content-`Type` of the body (default: that of JSON or of a form if the body is one)")
+	f.StringVarP(&r.Kind, "content-type", "T", "", "Content-`Type` of the body (default: JSON's or a form's, if the body is one)")
 	f.StringVar(&r.host, "host", "", "`name` of the server in each request, and over TLS in its certificate (default: the target's name)")
 	f.StringArrayVar(&r.rules.ConnectTo, "connect-to", nil, "`HOST1:PORT1:HOST2:PORT2`: connect to HOST2:PORT2 in place of HOST1:PORT1; names in requests and certificates stay; repeatable")
 	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address, or to several with commas between them, in place of looking HOST up; repeatable")

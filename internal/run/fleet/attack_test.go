@@ -324,7 +324,7 @@ func TestAShutOutAgentSaysSo(t *testing.T) {
 		t.Errorf("the running agent ended with %v", err)
 	}
 	err := fleet.RunAgent(within(t), token, options)
-	for _, want := range []string{"the hub has shut this agent out", "join again with a new token", "with this token it was not admitted", "admits no more"} {
+	for _, want := range []string{"the hub has shut this agent out", "join again with a new token", "with this token the agent was not admitted", "admits no more"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("started again, it says %v: want in it %q", err, want)
 		}

@@ -40,7 +40,7 @@ func connectAgent(ctx context.Context, token *protocol.Credentials, o *AgentOpti
 		}
 		if own, err = protocol.Join(ctx, token, o.Name, report); err != nil {
 			if shutOut { // the token's own refusal does not say why the agent needs a token
-				err = fmt.Errorf("%w; with this token it was not admitted: %w", errShutOut, err)
+				err = fmt.Errorf("%w; with this token the agent was not admitted: %w", errShutOut, err)
 			}
 			return nil, nil, err
 		}
