@@ -56,7 +56,7 @@ func draw(program, docs string, columns int, args []string) error {
 	if err := os.WriteFile(filepath.Join(docs, "terminal.svg"), []byte(svg(shown, columns)), 0o644); err != nil {
 		return err
 	}
-	page := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,900",
+	page := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,800",
 		"--virtual-time-budget=5000", "--screenshot="+filepath.Join(folder, "report.png"), "file://"+filepath.Join(folder, "results", "report.html"))
 	if said, err := page.CombinedOutput(); err != nil {
 		return fmt.Errorf("draw the page with chromium: %w\n%s", err, said)
