@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/wire/stack"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 	"wirelab.dev/peers/rivals/drpcstack"
 	"wirelab.dev/peers/rivals/kitexstack"
 	"wirelab.dev/peers/rivals/rpcxstack"
@@ -22,7 +23,8 @@ func stacks() []stack.Stack {
 }
 
 func main() {
-	if err := body.MainOf(context.Background(), stacks(), os.Stdin, os.Stdout); err != nil {
+	program := body.Program{Stacks: stacks(), Workloads: workloads.Workloads()}
+	if err := program.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "rivals:", err)
 		os.Exit(1)
 	}

@@ -20,12 +20,14 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
+	"wirelab.dev/internal/wire/workload/own"
 	"wirelab.dev/studies"
 )
 
 // A Library reads scenarios. A scenario is a built-in study or a file.
 type Library struct {
 	CheckColumn func(name string) error // checks the name of a column of a study's table
+	HasOwn      bool                    // whether this program contains a service of its own (package own)
 }
 
 // Vocabulary returns checks for the names in a scenario, such as the names of stacks and workloads.
@@ -34,7 +36,10 @@ func (l Library) Vocabulary() scenario.Vocabulary {
 		CheckVariant: checkVariant,
 		Secure:       catalog.Secure,
 		CheckWorkload: func(text string) error {
-			_, _, err := workloads.Find(text)
+			w, _, err := workloads.Find(text)
+			if err == nil && w.Info().Name == own.Name && !l.HasOwn {
+				return own.ErrNotHere
+			}
 			return err
 		},
 		Sized:        IsSized,

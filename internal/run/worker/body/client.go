@@ -3,7 +3,6 @@ package body
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
-	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
 )
 
@@ -296,25 +294,4 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	}
 	defer warm.Close()
 	return warm.WarmUp, nil
-}
-
-// TryCall connects like a client of the spec and makes one call in this process. It does not check
-// the answer. If another program makes the calls of the spec, it does nothing.
-func TryCall(ctx context.Context, in *worker.Spec) error {
-	spec, err := newTask(*in, catalog.Stacks())
-	if err != nil {
-		return err
-	}
-	if _, foreign := stack.ForeignClient(spec.variant); foreign {
-		return nil
-	}
-	conns, err := connect(ctx, spec)
-	if err != nil {
-		return err
-	}
-	defer conns.close()
-	if err := conns.callers[0].Call(ctx); err != nil {
-		return fmt.Errorf("call %s: %w", spec.Address, err)
-	}
-	return nil
 }

@@ -15,32 +15,29 @@ import (
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack"
-	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
-	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
 // errInputEnded is the cause of a context that ends because the worker's input has ended.
 var errInputEnded = errors.New("the worker's standard input ended, so it stops")
 
-// Main runs a worker with wirelab's own stacks.
+// Main runs a worker with wirelab's own stacks and workloads.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
-	return MainOf(ctx, catalog.Stacks(), input, output)
+	return wirelab().Main(ctx, input, output)
 }
 
-// MainOf runs a worker that has the stacks. It reads a spec and runs its server or client, until
-// the work is done or the input ends. If there is an error, it prints an error event and returns
-// the error.
-func MainOf(ctx context.Context, stacks []stack.Stack, input io.Reader, output io.Writer) error {
+// Main runs a worker. It reads a spec and runs its server or client, until the work is done or the
+// input ends. If there is an error, it prints an error event and returns the error.
+func (p Program) Main(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := &eventPrinter{encoder: json.NewEncoder(output)}
-	err := runSpec(ctx, stacks, input, events)
+	err := p.runSpec(ctx, input, events)
 	if err != nil {
 		return errors.Join(err, events.printEvent(worker.Event{Event: "error", Error: &worker.Failure{Message: err.Error()}}))
 	}
 	return nil
 }
 
-func runSpec(ctx context.Context, stacks []stack.Stack, input io.Reader, events *eventPrinter) error {
+func (p Program) runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
 	reader := bufio.NewReader(input)
 	line, err := reader.ReadBytes('\n')
 	if err != nil {
@@ -54,9 +51,9 @@ func runSpec(ctx context.Context, stacks []stack.Stack, input io.Reader, events 
 	case worker.SentinelRole:
 		return runSentinel(parsed.Watch, reader, events)
 	case worker.CapabilitiesRole:
-		return events.printEvent(worker.Event{Event: "capabilities", Capabilities: capabilities(stacks)})
+		return events.printEvent(worker.Event{Event: "capabilities", Capabilities: p.capabilities()})
 	}
-	spec, err := newTask(*parsed, stacks)
+	spec, err := p.newTask(*parsed)
 	if err != nil {
 		return err
 	}
@@ -148,22 +145,22 @@ func applyControl(o worker.ControlOrder, controls *load.Controls) {
 
 var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl, worker.SlicesControl, worker.StepControl}
 
-func capabilities(stacks []stack.Stack) *worker.Capabilities {
+func (p Program) capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{
 		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole},
 		Stacks: map[string][]string{}, Lacks: map[string][]string{},
 		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
 		Controls: knownControls,
 	}
-	for _, s := range stacks {
+	for _, s := range p.Stacks {
 		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
-		for _, w := range workloads.Workloads() {
+		for _, w := range p.Workloads {
 			if checkCarries(s, w) != nil {
 				all.Lacks[s.Info().Name] = append(all.Lacks[s.Info().Name], w.Info().Name)
 			}
 		}
 	}
-	all.Workloads = lists.Map(workloads.Workloads(), func(w workload.Workload) string { return w.Info().Name })
+	all.Workloads = lists.Map(p.Workloads, func(w workload.Workload) string { return w.Info().Name })
 	// Every stack supports these modes. Some stacks also support resumed and 0rtt.
 	for _, mode := range []scenario.ConnectionMode{scenario.Shared, scenario.PerWorker, scenario.Pool, scenario.New} {
 		all.Connections = append(all.Connections, string(mode))

@@ -31,7 +31,7 @@ const shutdownGrace = 2 * time.Second
 // NewServer makes a variant's server for a workload. If around is not nil, the workload registers
 // its services with around(server) instead of the server.
 func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
-	s, err := newTask(worker.Spec{Stack: variant, Workload: w}, catalog.Stacks())
+	s, err := wirelab().newTask(worker.Spec{Stack: variant, Workload: w})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *task) newServer(around func(grpc.ServiceRegistrar) grpc.ServiceRegistra
 
 // workload returns the spec's workload and the workload's parameters, which it checks.
 func (s *task) workload() (workload.Workload, workload.Parameters, error) {
-	service, settings, err := workloads.Find(s.Workload.Name)
+	service, settings, err := workloads.FindIn(s.program.Workloads, s.Workload.Name)
 	if err != nil {
 		return nil, workload.Parameters{}, err
 	}

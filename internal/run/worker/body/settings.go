@@ -23,7 +23,7 @@ import (
 // Settings returns the settings of a variant's server and client in a trial with one client. It
 // also applies a worker's runtime settings to this process, from which it then reads them.
 func Settings(variant string) ([]tuning.Setting, error) {
-	s, err := newTask(worker.Spec{Stack: variant, Client: &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}}, catalog.Stacks())
+	s, err := wirelab().newTask(worker.Spec{Stack: variant, Client: &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}})
 	if err != nil {
 		return nil, err
 	}

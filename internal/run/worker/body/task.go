@@ -26,20 +26,32 @@ import (
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload"
+	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
+
+// A Program holds what a worker's program can carry and call.
+type Program struct {
+	Stacks    []stack.Stack
+	Workloads []workload.Workload
+}
+
+// wirelab returns wirelab's own program.
+func wirelab() Program { return Program{catalog.Stacks(), workloads.Workloads()} }
 
 // A task is a worker's spec together with the parsed variant.
 type task struct {
 	worker.Spec
 	variant scenario.Variant
 	own     stack.Stack // nil if the client calls a user's own service
+	program Program
 }
 
-func newTask(spec worker.Spec, stacks []stack.Stack) (*task, error) {
+func (p Program) newTask(spec worker.Spec) (*task, error) {
 	variant, err := scenario.ParseVariant(spec.Stack)
-	s := &task{Spec: spec, variant: variant}
+	s := &task{Spec: spec, variant: variant, program: p}
 	if err == nil && variant.Stack != service.StackName {
-		s.own, err = catalog.FindIn(stacks, variant.Stack)
+		s.own, err = catalog.FindIn(p.Stacks, variant.Stack)
 	}
 	return s, err
 }

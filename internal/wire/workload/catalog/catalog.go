@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/wire/workload/chat"
 	"wirelab.dev/internal/wire/workload/echo"
 	"wirelab.dev/internal/wire/workload/message"
+	"wirelab.dev/internal/wire/workload/own"
 	"wirelab.dev/internal/wire/workload/ping"
 	"wirelab.dev/internal/wire/workload/store"
 	"wirelab.dev/internal/wire/workload/users"
@@ -26,17 +27,23 @@ func Workloads() []workload.Workload {
 		store.Workload{},
 		chat.Workload{},
 		message.Workload{},
+		own.Workload{},
 	}
 }
 
 // Find parses a workload's name with its options, such as `users:op=get-user,work=0s`.
 func Find(text string) (workload.Workload, []scenario.Setting, error) {
+	return FindIn(Workloads(), text)
+}
+
+// FindIn is Find for the workloads of a list.
+func FindIn(all []workload.Workload, text string) (workload.Workload, []scenario.Setting, error) {
 	parsed, err := scenario.ParseWorkload(text)
 	if err != nil {
 		return nil, nil, err
 	}
 	var names []string
-	for _, w := range Workloads() {
+	for _, w := range all {
 		name := w.Info().Name
 		if name == parsed.Stack {
 			return w, parsed.Options, w.Check(workload.Parameters{Settings: parsed.Options})

@@ -8,6 +8,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/workload"
+	"wirelab.dev/internal/wire/workload/own"
 )
 
 func TestWorkloadsDescribeThemselves(t *testing.T) {
@@ -17,7 +18,7 @@ func TestWorkloadsDescribeThemselves(t *testing.T) {
 		if err != nil || found != w || len(settings) != 0 {
 			t.Errorf("Find(%q) = %v, %v, %v", info.Name, found, settings, err)
 		}
-		if info.Summary == "" || strings.Contains(info.Summary, "\n") || info.Operations < 1 {
+		if info.Summary == "" || strings.Contains(info.Summary, "\n") || info.Operations < 1 && info.Name != own.Name {
 			t.Errorf("%s says of itself %q and has %d operations", info.Name, info.Summary, info.Operations)
 		}
 		var keys []string
