@@ -52,6 +52,7 @@ lint: bin/tools ## formatting, phrases that must be read twice, vet, the linters
 	go -C rpc/fastgrpc/interop vet ./...
 	go -C peers/rivals vet ./...
 	go -C deploy/check vet ./...
+	go -C examples vet ./chanpool ./fastgrpc ./shop
 	$(tool)/golangci-lint run $(both)
 	cd tools && $(tool)/golangci-lint run --config=../.golangci.yml ./...
 	cd rpc/fastgrpc/interop && $(tool)/golangci-lint run --config=../../../.golangci.yml ./...
@@ -67,6 +68,7 @@ tidy: ## go mod tidy in all modules
 	cd peers/rivals && go mod tidy
 	cd tools && go mod tidy
 	cd deploy/check && go mod tidy
+	for example in examples/*/; do (cd $$example && GOWORK=off go mod tidy) || exit 1; done
 
 drift: ## committed generated code is what generate would write
 	go -C tools run ./generate -check
@@ -97,9 +99,10 @@ test: bin/phases ## everything
 	@bin/phases setup lint drift short gin full
 
 # make test runs those that take seconds. These take two hours where the machine is busy.
-judges: setup ## fastgrpc before all its foreign judges, in full; UPDATE=1 writes the tables of examples and of bulk
+judges: setup ## fastgrpc before all its foreign judges, in full, and wirelabtest before planted and equal stacks; UPDATE=1 writes the tables of examples and of bulk
 	JUDGES=1 go -C rpc/fastgrpc/interop test -count=1 -timeout=2h -parallel=4 $$(go -C rpc/fastgrpc/interop list ./... | grep -v /bulk$$)
 	JUDGES=1 go -C rpc/fastgrpc/interop test -count=1 -timeout=3h -v ./bulk
+	JUDGES=1 go test -count=1 -timeout=30m -v -run='^Test(APlantedPause|EqualStacks)' ./wirelabtest
 
 SOAK ?= 30m
 soak: ## calls of all kinds and sizes over all libraries for 30 minutes, watched for races, while connections are cut and servers leave; SOAK=2m is shorter

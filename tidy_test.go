@@ -37,6 +37,7 @@ var houses = []house{
 	{"internal/run", 4},
 	{"internal/show", 4},
 	{"cmd", 5},
+	{"wirelabtest", 5},
 	{".", 6}, // this package: tests of the whole
 }
 

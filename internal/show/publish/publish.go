@@ -160,6 +160,7 @@ func ShortNames(directories []string) []string {
 type PrintOptions struct {
 	Columns []string // columns of the table; empty means the default columns
 	Verbose bool     // all sentences, and the full notes of the table
+	More    string   // where the notes of the table are in full; empty means the usual places
 }
 
 // Print prints the figures, then the claims, and the answer last, because readers see the
@@ -228,7 +229,7 @@ func printTable(w io.Writer, seen *report.Run, p PrintOptions, terminal format.T
 	case isPrintedAsLoad(seen.Summary, p):
 		return table.WriteLoad(w, seen.Summary, table.Table{Terminal: terminal, Verbose: p.Verbose})
 	}
-	return table.WriteTable(w, seen.Summary, table.Table{Terminal: terminal, Columns: p.Columns, Verbose: p.Verbose})
+	return table.WriteTable(w, seen.Summary, table.Table{Terminal: terminal, Columns: p.Columns, Verbose: p.Verbose, More: p.More})
 }
 
 // printWords prints all sentences and names the other files of the run, if p is verbose.

@@ -318,6 +318,7 @@ type Table struct {
 	format.Terminal
 	Columns []string // names from [FindColumns]; empty means the default columns
 	Verbose bool     // explain all columns, and print notes in full
+	More    string   // where the notes are in full; empty means with --verbose, and in the report
 }
 
 func (t Table) wrapWidth() int { return cmp.Or(t.Width, format.DefaultWidth) }

@@ -126,11 +126,12 @@ func (all notes) print(out *strings.Builder, table Table) {
 		cut = cut || strings.HasSuffix(text, ellipsis)
 		out.WriteString(paint(style, text) + "\n")
 	}
+	where := cmp.Or(table.More, "with --verbose, and in the report")
 	switch {
 	case more > 0:
-		fmt.Fprintf(out, "%s and all texts in full: with --verbose, and in the report.\n", words.Count(more, "more note"))
+		fmt.Fprintf(out, "%s and all texts in full: %s.\n", words.Count(more, "more note"), where)
 	case cut:
-		out.WriteString(ellipsis + ": full text with --verbose, and in the report.\n")
+		fmt.Fprintf(out, "%s: full text %s.\n", ellipsis, where)
 	}
 }
 

@@ -1,0 +1,5 @@
+//go:build race
+
+package wirelabtest
+
+const raceDetector = true
