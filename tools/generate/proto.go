@@ -51,6 +51,21 @@ var protoCopies = map[string]string{
 	"peers/proto/chat.proto": "internal/wire/workload/chat/chat.proto",
 }
 
+// A layout says how plugins name the files that they make of some .proto files.
+type layout struct {
+	parameter string
+	holds     func(source string) bool
+}
+
+// layouts hold the .proto files of this module, whose go_package names their folders, and those of the
+// examples, which have other modules' names.
+var layouts = []layout{
+	{"module=" + modulePrefix, func(source string) bool { return !isExample(source) }},
+	{"paths=source_relative", isExample},
+}
+
+func isExample(source string) bool { return strings.HasPrefix(source, "examples/") }
+
 // A plugin is a protoc plugin with its options, without the option module.
 type plugin struct {
 	tool    string
@@ -81,12 +96,14 @@ func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
 		}
 	}
 	for _, p := range plugins {
-		response, err := p.call(ctx, request)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.tool, err)
-		}
-		for _, file := range response.GetFile() {
-			generated[file.GetName()] = []byte(file.GetContent())
+		for _, l := range layouts {
+			response, err := p.call(ctx, request, l)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.tool, err)
+			}
+			for _, file := range response.GetFile() {
+				generated[file.GetName()] = []byte(file.GetContent())
+			}
 		}
 	}
 	return generated, nil
@@ -94,7 +111,7 @@ func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
 
 // findFiles lists the files below root whose names end in suffix, relative to
 // root and with slashes. It skips folders that the go command ignores, and nested
-// modules.
+// modules other than examples.
 func findFiles(root, suffix string) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -105,7 +122,7 @@ func findFiles(root, suffix string) ([]string, error) {
 			found = append(found, path)
 		case entry.IsDir() && path != ".":
 			_, notModule := os.Stat(filepath.Join(root, path, "go.mod"))
-			if name := entry.Name(); notModule == nil || name == "testdata" || name == "node_modules" || strings.ContainsAny(name[:1], "._") {
+			if name := entry.Name(); notModule == nil && !isExample(path) || name == "testdata" || name == "node_modules" || strings.ContainsAny(name[:1], "._") {
 				return fs.SkipDir
 			}
 		}
@@ -146,12 +163,15 @@ func compile(ctx context.Context, root string, sources []string) (*pluginpb.Code
 
 // call runs the plugin: the request goes to its standard input, the response comes
 // from its standard output.
-func (p plugin) call(ctx context.Context, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+func (p plugin) call(ctx context.Context, request *pluginpb.CodeGeneratorRequest, l layout) (*pluginpb.CodeGeneratorResponse, error) {
 	request = proto.CloneOf(request)
-	if len(p.only) > 0 {
-		request.FileToGenerate = slices.DeleteFunc(request.FileToGenerate, func(name string) bool { return !slices.Contains(p.only, name) })
+	request.FileToGenerate = slices.DeleteFunc(request.FileToGenerate, func(name string) bool {
+		return !l.holds(name) || len(p.only) > 0 && !slices.Contains(p.only, name)
+	})
+	if len(request.FileToGenerate) == 0 {
+		return nil, nil
 	}
-	request.Parameter = proto.String(strings.Join(append([]string{"module=" + modulePrefix}, p.options...), ","))
+	request.Parameter = proto.String(strings.Join(append([]string{l.parameter}, p.options...), ","))
 	input, err := proto.Marshal(request)
 	if err != nil {
 		return nil, err
