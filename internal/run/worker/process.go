@@ -331,6 +331,7 @@ func (t *outputTail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// lastLines returns the last lines, or those from a panic on, which say more than its end.
 func (t *outputTail) lastLines() []string {
 	t.guard.Lock()
 	defer t.guard.Unlock()
@@ -339,6 +340,11 @@ func (t *outputTail) lastLines() []string {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return lines[i:min(len(lines), i+maxTailLines)]
+		}
+	}
 	return lines[max(0, len(lines)-maxTailLines):]
 }
 
