@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,13 @@ import (
 	"wirelab.dev/internal/wire/workload/ping/pingpb"
 	"wirelab.dev/wirelabtest"
 )
+
+// TestMain is the user's own code, which also runs in workers. Its lines must not get between their events.
+func TestMain(m *testing.M) {
+	_, _ = os.Stdout.WriteString("TestMain begins\n")
+	m.Run()
+	_, _ = os.Stdout.WriteString("TestMain ends\n")
+}
 
 // server is a service of generated code, as another project has it.
 type server struct {
@@ -73,7 +81,7 @@ func fatalOf(t *testing.T, r *recorder, call func(context.Context, grpc.ClientCo
 	t.Helper()
 	defer func() {
 		end, is := recover().(fatal)
-		if !is {
+		if !is && !t.Skipped() { // a worker skips the rest of the test
 			t.Error("the comparison did not end the test")
 		}
 		text = end.text
@@ -158,7 +166,6 @@ func TestSubtestsCompareOnTheirOwn(t *testing.T) {
 	measures(t)
 	for _, name := range []string{"a b", "a b", "c/d (e)"} {
 		t.Run(name, func(t *testing.T) {
-			fmt.Println("a line of the user's own on standard output, before the worker's events")
 			r := wirelabtest.Compare(t, register, call, quickly(wirelabtest.Stacks("fastgrpc"))...)
 			if len(r.Stacks) != 1 || r.Stacks[0].Calls == 0 {
 				t.Errorf("measured %+v", r.Stacks)
@@ -176,6 +183,34 @@ func TestAFailingCallIsFoundBeforeMeasuring(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
 		}
+	}
+}
+
+// A worker ends its test where the parent would go on.
+func TestAWorkerThatDoesNotReachCompareIsReported(t *testing.T) {
+	measures(t)
+	if slices.ContainsFunc(os.Args, func(argument string) bool { return strings.HasPrefix(argument, "-wirelabtest.worker=") }) {
+		t.Skip("the database is in use")
+	}
+	text := fatalOf(t, &recorder{}, call, wirelabtest.Stacks("fastgrpc"))
+	if !strings.Contains(text, "a first process of TestAWorkerThatDoesNotReachCompareIsReported did not reach Compare, so nothing was measured; code before Compare runs in each process") {
+		t.Errorf("ended with %q", text)
+	}
+}
+
+func TestAPanicOfTheServiceIsQuoted(t *testing.T) {
+	measures(t)
+	var calls atomic.Int64
+	broken := func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		if calls.Add(1) > 1 { // the first call is in the test's own process
+			panic("no stock")
+		}
+		return call(ctx, conn)
+	}
+	tb := &recorder{TB: t, ctx: t.Context()}
+	wirelabtest.Compare(tb, register, broken, quickly(wirelabtest.Stacks("fastgrpc"), wirelabtest.FailIf("p99 > 1h"))...)
+	if len(tb.failures) != 1 || !strings.HasPrefix(tb.failures[0], "fastgrpc has no valid repeat: client fastgrpc: the worker ended with exit status 2") || !strings.Contains(tb.failures[0], "panic: no stock") {
+		t.Errorf("the test failed with %q", tb.failures)
 	}
 }
 

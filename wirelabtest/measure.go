@@ -101,6 +101,9 @@ func (m *measurement) measure(ctx context.Context) (*report.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := tryWorker(ctx, command); err != nil {
+		return nil, fmt.Errorf("a first process of %s did not reach Compare, so nothing was measured; code before Compare runs in each process: %w", m.name, err)
+	}
 	workshop := lab.New(command)
 	workshop.Seed, workshop.Anchored = m.seed, plan.HasAnchor(plan.Trials(m.scenario, m.until))
 	if err := analysis.CheckCells(m.baseline, m.before, workshop.Cells(plan.Trials(m.scenario, m.until))); err != nil {
@@ -156,6 +159,24 @@ func (m *measurement) tryCall(ctx context.Context, v scenario.Variant) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, fmt.Errorf("no answer came within %v", tryTimeout))
 	defer cancel()
 	return programOf(m.service).TryBothEnds(ctx, worker.Spec{Stack: v.String(), Workload: worker.Workload{Name: own.Name}})
+}
+
+// workerTimeout limits the time in which a worker must reach Compare.
+const workerTimeout = 20 * time.Second
+
+// tryWorker starts a worker that only says what it can do.
+func tryWorker(ctx context.Context, command []string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workerTimeout, fmt.Errorf("it took longer than %v", workerTimeout))
+	defer cancel()
+	process, err := worker.Start(worker.Launch{Name: "the process", Command: command, Spec: worker.Spec{Contract: worker.Contract, Role: worker.CapabilitiesRole}})
+	if err != nil {
+		return err
+	}
+	if _, err := process.Capabilities(ctx); err != nil {
+		process.Kill()
+		return err
+	}
+	return process.Stop()
 }
 
 // create makes the run, in memory or in a new directory.
@@ -261,7 +282,7 @@ func reader() publish.Reader {
 // buildWarnings says what the test's program does besides its work.
 func buildWarnings() (warnings []string) {
 	if raceDetector {
-		warnings = append(warnings, "this test was built with -race: all figures include the race detector's cost, about tenfold")
+		warnings = append(warnings, "this test was built with -race: all figures include the race detector's cost")
 	}
 	if testing.CoverMode() != "" {
 		warnings = append(warnings, "this test was built with -cover: all figures include the cost of counting")

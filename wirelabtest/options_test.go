@@ -1,18 +1,28 @@
 package wirelabtest
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/wire/stack/catalog"
+	"wirelab.dev/internal/wire/workload/own"
+	"wirelab.dev/internal/wire/workload/ping/pingpb"
 )
 
 func configured(options ...Option) (*measurement, error) {
@@ -119,6 +129,83 @@ func TestOnlyAWorkerKeepsStandardOutput(t *testing.T) {
 	}
 }
 
+// A call works over every stack that is not refused.
+func TestEveryStackCarriesAService(t *testing.T) {
+	var carried []string
+	for _, s := range catalog.Stacks() {
+		name := s.Info().Name
+		m, err := configured(Stacks(name), Repeats(1))
+		if err != nil {
+			t.Logf("%s is refused: %v", name, err)
+			continue
+		}
+		m.service = own.Service{
+			Register: func(r grpc.ServiceRegistrar) {
+				pingpb.RegisterPingServiceServer(r, pingpb.UnimplementedPingServiceServer{})
+			},
+			Call: func(ctx context.Context, conn grpc.ClientConnInterface) error {
+				_, err := pingpb.NewPingServiceClient(conn).Ping(ctx, &pingpb.PingRequest{})
+				if status.Code(err) != codes.Unimplemented { // the service itself answers so
+					return fmt.Errorf("the service did not answer: %w", err)
+				}
+				return nil
+			},
+		}
+		if err := m.tryCall(t.Context(), m.variants[0]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		carried = append(carried, name)
+	}
+	for _, want := range []string{"tcp", "rest", "grpc", "h1", "h2", "h3", "connect", "grpc-h3", "fastgrpc", "creditrpc"} {
+		if !slices.Contains(carried, want) {
+			t.Errorf("%s is refused", want)
+		}
+	}
+}
+
+// limitedTest is a test with a deadline.
+type limitedTest struct {
+	testing.TB
+	deadline time.Time
+}
+
+func (l limitedTest) Deadline() (time.Time, bool) { return l.deadline, !l.deadline.IsZero() }
+
+func TestAComparisonEndsBeforeTheTestsDeadline(t *testing.T) {
+	ctx, cancel := contextOf(limitedTest{t, time.Now().Add(time.Second)}) // less than is needed to end
+	defer cancel()
+	if cause := context.Cause(ctx); cause == nil || !strings.Contains(cause.Error(), "give go test a longer -timeout, or a shorter Budget") {
+		t.Errorf("the context ends with %v", cause)
+	}
+	ctx, cancel = contextOf(limitedTest{t, time.Time{}})
+	defer cancel()
+	if _, limited := ctx.Deadline(); limited || ctx.Err() != nil {
+		t.Error("a test without a deadline has one")
+	}
+}
+
+// loggingTest counts the lines of a test's log.
+type loggingTest struct {
+	testing.TB
+	lines []string
+}
+
+func (l *loggingTest) Log(args ...any) { l.lines = append(l.lines, fmt.Sprint(args...)) }
+
+func TestProgressIsLoggedEveryTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &loggingTest{TB: t}
+		progress := &progressLog{t: log}
+		for i := range 10 { // one line per 700 ms
+			fmt.Fprintf(progress, "%d/10\n", i)
+			time.Sleep(700 * time.Millisecond)
+		}
+		if want := []string{"3/10", "6/10", "9/10"}; !slices.Equal(log.lines, want) {
+			t.Errorf("logged %q, want %q", log.lines, want)
+		}
+	})
+}
+
 // runOf returns a run of three cells: one that is valid, one that other programs spoiled, and one
 // whose calls fail.
 func runOf() *report.Run {
@@ -180,6 +267,9 @@ func TestOnlyTheServiceFailsATest(t *testing.T) {
 			t.Errorf("the failures lack %q:\n%s", want, failures)
 		}
 	}
+	if strings.Contains(failures, "compare/tcp") {
+		t.Errorf("gates repeat the service's own failure:\n%s", failures)
+	}
 	if strings.Contains(failures, "rest has no valid repeat") || strings.Contains(failures, "some") {
 		t.Errorf("a disturbance fails the test:\n%s", failures)
 	}
@@ -187,7 +277,7 @@ func TestOnlyTheServiceFailsATest(t *testing.T) {
 	if err := m.judge(seen); err != nil {
 		t.Fatal(err)
 	}
-	if failures := failuresOf(seen); len(failures) != 2 || !strings.HasPrefix(failures[0], "breached") {
+	if failures := failuresOf(seen); len(failures) != 2 || !strings.HasPrefix(failures[1], "breached") {
 		t.Errorf("with UndecidedPasses: %q", failures)
 	}
 }

@@ -55,7 +55,7 @@ type Number struct{ Value, Low, High float64 }
 // A Verdict says how the first of two stacks compares with the second.
 type Verdict string
 
-// The verdicts. More and Less are for the figure cpu, of which neither is always better.
+// The verdicts. More and Less are for the figure cpu, where neither is always better.
 const (
 	Faster     = Verdict(compare.Faster)
 	Slower     = Verdict(compare.Slower)
@@ -117,18 +117,28 @@ func (c Comparison) opposite() Comparison {
 // failuresOf says what fails the test: conditions that are not kept, and stacks without a valid
 // repeat, unless other programs are the only reason.
 func failuresOf(seen *report.Run) (failures []string) {
-	for _, f := range seen.Gates {
-		if f.Outcome != analysis.GateKept && !f.Passes {
-			failures = append(failures, fmt.Sprintf("%s: %s", f.Outcome, seen.GateRun().DescribeGate(f)))
-		}
-	}
+	failed := map[string]bool{} // stacks whose own fault explains each gate that cannot tell
 	for i := range seen.Summary.Cells {
 		c := &seen.Summary.Cells[i]
 		if !c.IsValid() && c.Spoiled == 0 {
-			failures = append(failures, fmt.Sprintf("%s has no valid repeat: %s", c.Variant, strings.Join(reasons(c), "; ")))
+			failed[c.Key] = true
+			failures = append(failures, fmt.Sprintf("%s has no valid repeat: %s", c.Variant, firstLines(strings.Join(reasons(c), "; "))))
+		}
+	}
+	for _, f := range seen.Gates {
+		if f.Outcome != analysis.GateKept && !f.Passes && !(f.Outcome == analysis.GateOpen && failed[f.Cell]) {
+			failures = append(failures, fmt.Sprintf("%s: %s", f.Outcome, seen.GateRun().DescribeGate(f)))
 		}
 	}
 	return failures
+}
+
+// maxReasonLines limits the lines of a reason. A panic's first lines name its function.
+const maxReasonLines = 6
+
+func firstLines(text string) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(lines[:min(len(lines), maxReasonLines)], "\n")
 }
 
 // reasons returns why the times of a cell are refused.

@@ -34,9 +34,9 @@
 //
 // # Dependencies
 //
-// The package needs the whole laboratory. It adds about a hundred modules to the go.sum of your
-// project and some 40 MB to the test's program, but nothing to the programs that you ship. A module of
-// its own for these tests keeps your go.mod as it is; examples/shop is such a module.
+// The package needs most of the laboratory. It adds some 90 modules to the go.sum of your project and
+// 50 MB to the test's program, but nothing to the programs that you ship. To keep your go.mod as it is,
+// put these tests into a folder with a go.mod of its own.
 package wirelabtest
 
 import (

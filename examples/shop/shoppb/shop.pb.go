@@ -68,7 +68,7 @@ func (x *GetRequest) GetId() int64 {
 	return 0
 }
 
-// Article is what the shop sells.
+// Article is a thing to buy.
 type Article struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -182,7 +182,7 @@ func (x *OrderRequest) GetIds() []int64 {
 	return nil
 }
 
-// Receipt is what the articles cost together.
+// Receipt holds the price of an order.
 type Receipt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TotalCents    int64                  `protobuf:"varint,1,opt,name=total_cents,json=totalCents,proto3" json:"total_cents,omitempty"`
