@@ -31,7 +31,7 @@ func judges() bool { return os.Getenv("JUDGES") != "" }
 // A sleep never ends early, so the times are known from below, whatever the machine does.
 func TestAPlantedPauseIsFound(t *testing.T) {
 	measures(t)
-	r := wirelabtest.Compare(t, registerSlowOverTCP, call, wirelabtest.Stacks("grpc", "tcp"), wirelabtest.Callers(4), wirelabtest.Budget(10*time.Second))
+	r := wirelabtest.Compare(&recorder{TB: t, ctx: t.Context()}, registerSlowOverTCP, call, wirelabtest.Stacks("grpc", "tcp"), wirelabtest.Callers(4), wirelabtest.Budget(10*time.Second))
 	slow, _ := r.Stack("tcp")
 	for name, found := range map[string]wirelabtest.Time{"mean": slow.Mean, "P50": slow.P50, "P99": slow.P99} {
 		if found.Value != 0 && found.Value < plantedPause*99/100 { // a histogram's bucket is 1 % wide
