@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/show/report"
 )
 
 // A commandResult is a command's output. --json prints value; without --json, words prints text.
@@ -25,11 +25,23 @@ type commandResult struct {
 	end   error // error to return after printing
 }
 
-// resultCommand makes a command that prints the result of find. form describes the JSON output.
-func (a *app) resultCommand(form string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (commandResult, error)) *cobra.Command {
-	asJSON := cmd.Flags().Bool("json", false, "print "+form)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.printResult(*asJSON)(find(cmd, args)) }
+// resultCommand makes a command that prints the result of find. schema names the schema of the JSON
+// output, and may name more, with spaces between.
+func (a *app) resultCommand(schema string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (commandResult, error)) *cobra.Command {
+	var asJSON bool
+	registerJSON(cmd, &asJSON, schema)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.printResult(asJSON)(find(cmd, args)) }
 	return cmd
+}
+
+// schemasOf is the annotation of a flag --json with the names of the output's schemas (docs/schema).
+const schemasOf = "schemas"
+
+// registerJSON adds the flag --json. The first of the schemas is that of the usual output.
+func registerJSON(cmd *cobra.Command, asJSON *bool, schemas string) {
+	f, names := cmd.Flags(), strings.Fields(schemas)
+	f.BoolVar(asJSON, "json", false, "print JSON on standard output, and words on standard error; the schema: https://wirelab.dev/schema/"+names[0]+".schema.json")
+	f.Lookup("json").Annotations = map[string][]string{schemasOf: names}
 }
 
 // printResult returns a function that prints a command's output, unless there is an error.
@@ -47,8 +59,6 @@ func (a *app) printResult(asJSON bool) func(commandResult, error) error {
 	}
 }
 
-const oneJSONObject = "one JSON object"
-
 func printLine(text string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, text)
@@ -56,12 +66,7 @@ func printLine(text string) func(io.Writer) error {
 	}
 }
 
-func (a *app) printJSON(v any) error {
-	encoder := json.NewEncoder(a.stdout)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
-}
+func (a *app) printJSON(v any) error { return report.WriteIndented(a.stdout, v) }
 
 // commandGroup makes a command that only has subcommands.
 func commandGroup(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return a.resultCommand(oneJSONObject, &cobra.Command{
+	return a.resultCommand("doctor", &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can measure, what it cannot, and why",
 		Example: `  wirelab doctor
@@ -77,7 +77,7 @@ noticed a false figure, or that more than one honest twin in 30 was refused.`,
 	f := cmd.Flags()
 	f.StringVar(&s.only, "only", "", "stage the situations whose names match this `pattern`")
 	f.BoolVar(&s.list, "list", false, "print the situations, and stage none")
-	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; text goes to standard error")
+	registerJSON(cmd, &s.json, "selftest situations")
 	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage situations that disturb every program on the machine, such as a clock step")
 	setCompletions(cmd, "only", lists.Map(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
 	return cmd
@@ -85,7 +85,7 @@ noticed a false figure, or that more than one honest twin in 30 was refused.`,
 
 func (a *app) listSituations(all []selftest.Situation, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(map[string]any{"version": selftest.ResultVersion, "situations": all})
+		return a.printJSON(selftest.Listing{Version: selftest.ResultVersion, Situations: all})
 	}
 	for _, s := range all {
 		fmt.Fprintf(a.stdout, "%-16s %s\n%-16s twin: %s\n", s.Name, s.Lie, "", s.Twin)

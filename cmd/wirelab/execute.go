@@ -44,13 +44,13 @@ func (o *outputFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the planned trials and their approximate time, and measure nothing")
 	f.StringVar(&o.live, "live", "", "serve the report during the run, at this `address` of this machine (without an address: a free port)")
 	f.Lookup("live").NoOptDefVal = "127.0.0.1:0"
-	o.registerPrinting(cmd)
+	o.registerPrinting(cmd, "compare plan")
 }
 
 // registerPrinting adds the output flags that the command report also has.
-func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
+func (o *outputFlags) registerPrinting(cmd *cobra.Command, schemas string) {
 	f := cmd.Flags()
-	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; text goes to standard error")
+	registerJSON(cmd, &o.json, schemas)
 	f.BoolVarP(&o.printing.Verbose, "verbose", "v", false, "print all sentences above the answer, and the table's notes in full")
 	f.Func("columns", "`figures` to show in the table instead of the usual ones, as in mean,P99.9,max; all shows every figure", func(text string) (err error) {
 		o.printing.Columns, err = table.FindColumns(strings.Split(text, ","))

@@ -82,7 +82,7 @@ func (w *hubFlags) connect(ctx context.Context) (*protocol.HubView, error) {
 
 func (a *app) fleetListCommand() *cobra.Command {
 	var which hubFlags
-	cmd := a.resultCommand("one JSON list", &cobra.Command{
+	cmd := a.resultCommand("fleet-list", &cobra.Command{
 		Use: "list", Short: "List the connected agents with their machines", Args: cobra.NoArgs,
 		Example: `  wirelab fleet list
   wirelab fleet list --json | jq -r '.[].name'`,
@@ -92,7 +92,7 @@ func (a *app) fleetListCommand() *cobra.Command {
 			return commandResult{}, err
 		}
 		defer seen.Close()
-		return commandResult{value: append([]protocol.Card{}, seen.Cards...), words: func(w io.Writer) error { return printAgents(w, seen.Cards) }}, nil
+		return commandResult{value: seen.Cards, words: func(w io.Writer) error { return printAgents(w, seen.Cards) }}, nil
 	})
 	which.register(cmd)
 	return cmd
@@ -118,7 +118,7 @@ func printAgents(to io.Writer, cards []protocol.Card) error {
 func (a *app) fleetTokenCommand() *cobra.Command {
 	var which hubFlags
 	var wanted fleet.TokenWanted
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("fleet-token", &cobra.Command{
 		Use: "token", Short: "Make a token that admits an agent, or a controller, to a fleet", Args: cobra.NoArgs,
 		Long: `Token asks the hub for a new token. An agent's token admits one agent, once, and
 ends after a day: --agents and --valid change that. With --role controller it
@@ -140,7 +140,7 @@ agents start any trial: protect it like a password.`,
 		if err != nil {
 			return commandResult{}, err
 		}
-		return commandResult{value: map[string]any{"project": c.Project, "role": wanted.Role, "name": c.Name, "urls": c.URLs, "token": c.Token()}, words: printLine(c.Token())}, nil
+		return commandResult{value: fleet.NewToken{Project: c.Project, Role: wanted.Role, Name: c.Name, URLs: c.URLs, Token: c.Token()}, words: printLine(c.Token())}, nil
 	})
 	which.register(cmd)
 	flags := cmd.Flags()
@@ -155,7 +155,7 @@ agents start any trial: protect it like a password.`,
 
 func (a *app) fleetRevokeCommand() *cobra.Command {
 	var which hubFlags
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("fleet-revoke", &cobra.Command{
 		Use: "revoke NAME", Short: "Shut an agent or a controller out of a fleet", Args: cobra.ExactArgs(1),
 		Example: `  wirelab fleet revoke c1`,
 	}, func(cmd *cobra.Command, args []string) (commandResult, error) {
@@ -164,7 +164,7 @@ func (a *app) fleetRevokeCommand() *cobra.Command {
 			return commandResult{}, err
 		}
 		err = fleet.Revoke(cmd.Context(), own, args[0])
-		return commandResult{value: map[string]any{"project": own.Project, "revoked": args[0]}, words: printLine(args[0] + " is shut out of the fleet " + own.Project)}, err
+		return commandResult{value: fleet.Revoked{Project: own.Project, Revoked: args[0]}, words: printLine(args[0] + " is shut out of the fleet " + own.Project)}, err
 	})
 	which.register(cmd)
 	return cmd
@@ -172,7 +172,7 @@ func (a *app) fleetRevokeCommand() *cobra.Command {
 
 func (a *app) fleetPermissionsCommand() *cobra.Command {
 	var project, role, name string
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("fleet-permissions", &cobra.Command{
 		Use: "permissions", Short: "Print what a role may do at a NATS server of your own", Args: cobra.NoArgs,
 		Example: `  wirelab fleet permissions --name lab --role agent --agent c1
   wirelab fleet permissions --name lab --role controller`,
@@ -193,7 +193,7 @@ func (a *app) fleetPermissionsCommand() *cobra.Command {
 
 func (a *app) fleetCheckCommand() *cobra.Command {
 	var which hubFlags
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("fleet-check", &cobra.Command{
 		Use: "check", Short: "Ask every agent for its clock, and check whether it can measure", Args: cobra.NoArgs,
 		Example: `  wirelab fleet check
   wirelab fleet check --json | jq '.agents[] | select(.problem)'`,
@@ -244,7 +244,7 @@ func printAgentChecks(to io.Writer, f fleet.Examination) error {
 
 func (a *app) fleetDownCommand() *cobra.Command {
 	var name string
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("fleet-down", &cobra.Command{
 		Use: "down", Short: "End a hub of this machine and the agents that it started", Args: cobra.NoArgs,
 		Example: `  wirelab fleet down
   wirelab fleet down --fleet lab`,
@@ -256,7 +256,7 @@ func (a *app) fleetDownCommand() *cobra.Command {
 		if err := running.End(cmd.Context()); err != nil {
 			return commandResult{}, err
 		}
-		return commandResult{value: map[string]any{"project": running.Project, "pid": running.PID}, words: printLine("the fleet " + running.Project + " is down")}, nil
+		return commandResult{value: fleet.EndedHub{Project: running.Project, PID: running.PID}, words: printLine("the fleet " + running.Project + " is down")}, nil
 	})
 	registerFleet(cmd, &name)
 	return cmd

@@ -79,7 +79,7 @@ func (f *fleetUpFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.agents, "agent", nil, "also start agents on this machine, with these `labels`, as in role=client*2 for two agents; repeatable")
 	registerAllowProbes(cmd, &f.allowProbes, "the workers of --agent")
 	flags.BoolVar(&f.detach, "detach", false, "run in the background; wirelab fleet down ends it")
-	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	registerJSON(cmd, &f.asJSON, "fleet-up")
 	flags.StringVar(&f.cluster.Name, "hub", "", "this hub's `name` in a cluster of three")
 	flags.StringVar(&f.cluster.Listen, "cluster", "", "`address` to listen on for the cluster's other hubs")
 	flags.StringSliceVar(&f.cluster.Routes, "route", nil, "`address` of another hub of the cluster")

@@ -54,7 +54,7 @@ repeats: three of them give intervals, and verdicts in diff.`,
 			return a.publish(seen, output, a.stdout)
 		},
 	}
-	output.registerPrinting(cmd)
+	output.registerPrinting(cmd, "compare")
 	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the run (default: import- and the tools' names)")
 	return cmd

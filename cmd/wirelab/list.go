@@ -16,7 +16,7 @@ import (
 
 func (a *app) listCommand() *cobra.Command {
 	var settings bool
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("list list-settings", &cobra.Command{
 		Use:   "list [--settings [variant]...]",
 		Short: "List stacks with their options, workloads, links, studies and export formats",
 		Long: `List everything to choose from: stacks with their options, workloads, links,
@@ -66,5 +66,5 @@ func listSettings(variants []string) (commandResult, error) {
 		}
 		all = append(all, plan.VariantSettings{Variant: v.String(), Settings: settings})
 	}
-	return commandResult{value: map[string]any{"variants": all}, words: func(w io.Writer) error { return plan.WriteSettings(w, all) }}, nil
+	return commandResult{value: plan.AllSettings{Variants: all}, words: func(w io.Writer) error { return plan.WriteSettings(w, all) }}, nil
 }

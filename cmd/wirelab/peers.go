@@ -37,7 +37,7 @@ sources that wirelab carries. The peer rivals has the stacks of other Go librari
 }
 
 func (a *app) peersListCommand() *cobra.Command {
-	return a.resultCommand("one JSON list", &cobra.Command{
+	return a.resultCommand("peers-list", &cobra.Command{
 		Use: "list", Short: "List the peers, what they serve, and whether they are built", Args: cobra.NoArgs,
 		Example: `  wirelab peers list
   wirelab peers list --json | jq '.[].wires'`,

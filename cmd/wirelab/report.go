@@ -19,7 +19,6 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
-	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/run/levers"
 	"wirelab.dev/internal/run/plan"
@@ -61,7 +60,7 @@ first one. To see only what became faster or slower, use diff.`,
 			return a.publish(seen, output, a.stdout)
 		},
 	}
-	output.registerPrinting(cmd)
+	output.registerPrinting(cmd, "compare")
 	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "for several runs, the `file` for their page (default: beside-….html in the first run's directory)")
 	return cmd
 }
@@ -207,7 +206,7 @@ a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 	flags.registerConditions(cmd)
 	f.StringVar(&form, "format", "text", "output `format`: "+strings.Join(forms, ", "))
 	f.StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object, as --format json does")
+	registerJSON(cmd, &asJSON, "diff")
 	f.StringVar(&of.Only[0], "before-cell", "", "only the earlier run's cells whose name contains this `text`")
 	f.StringVar(&of.Only[1], "after-cell", "", "only the later run's cells whose name contains this `text`")
 	setCompletions(cmd, "format", forms)
@@ -220,7 +219,7 @@ func (a *app) explainCommand() *cobra.Command {
 		t            tryFlags
 		output       outputFlags
 	)
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("explain levers", &cobra.Command{
 		Use:   "explain RUN [LATER-RUN]",
 		Short: "Show where the time goes, or why one cell takes longer than another",
 		Long: `Explain reads the probes of a run, and shows where the difference
@@ -339,7 +338,7 @@ func (a *app) adviseCommand() *cobra.Command {
 		size, lifecycle, goal string
 		wish                  advice.UseCase
 	)
-	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+	cmd := a.resultCommand("advise", &cobra.Command{
 		Use:   "advise RUN",
 		Short: "Recommend a variant by the results of a run",
 		Long: `Advise reads a run and recommends a variant for messages of a size and a
@@ -351,7 +350,7 @@ case is not recommended, and no case outside the measured range.`,
   wirelab advise results --size 4KiB --callers 50 --slo p99=5ms
   wirelab advise results --lifecycle new --callers 100`,
 		Args: oneRunArgument,
-	}, func(cmd *cobra.Command, args []string) (found commandResult, err error) {
+	}, func(_ *cobra.Command, args []string) (found commandResult, err error) {
 		if size != "" {
 			if wish.Size, err = scenario.ParsePayload(size); err != nil {
 				return found, usageError(fmt.Errorf("--size: %w", err))
@@ -377,14 +376,7 @@ case is not recommended, and no case outside the measured range.`,
 			return found, usageError(err)
 		}
 		lines, leads := advice.Choose(seen.Summary, wish)
-		if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
-			value := struct {
-				Leads  []rank.Lead `json:"leads"`
-				Advice []string    `json:"advice"`
-			}{leads, lines}
-			return commandResult{words: func(w io.Writer) error { return report.WriteIndented(w, value) }}, nil
-		}
-		return commandResult{words: printLine(strings.Join(lines, "\n"))}, nil
+		return commandResult{value: publish.Advice{Leads: leads, Advice: lines}, words: printLine(strings.Join(lines, "\n"))}, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&size, "size", "", "payload `bytes` of request and response, as in 4KiB or 64/4KiB (default: all that were measured)")

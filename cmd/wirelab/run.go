@@ -273,7 +273,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	f.StringSliceVar(&r.Peers, "peers", nil, "`workers` in other languages that claims are about, instead of all that can be built here: "+strings.Join(peer.Names(), ", "))
 	f.StringVarP(&r.Directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
-	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; text goes to standard error")
+	registerJSON(cmd, &r.json, "replicate")
 	setCompletions(cmd, "yardstick", plan.YardstickNames())
 	setCompletions(cmd, "peers", peer.Names())
 	setCompletions(cmd, "budget", []string{"15m", "1h", "8h"})

@@ -56,7 +56,7 @@ services do not check who calls.`,
 			s.Variant = v.String()
 			s.Ready = func(address string) error {
 				if asJSON {
-					return a.printJSON(map[string]string{"stack": s.Variant, "workload": s.Workload, "address": address})
+					return a.printJSON(serve.Listening{Stack: s.Variant, Workload: s.Workload, Address: address})
 				}
 				_, err := fmt.Fprintf(a.stdout, "%s over %s on %s; Ctrl-C stops it\n", s.Workload, s.Variant, address)
 				return err
@@ -75,7 +75,7 @@ services do not check who calls.`,
 	f.BoolVar(&anywhere, "anywhere", false, "allow an address other than loopback")
 	f.BoolVar(&overTLS, "tls", false, "serve over TLS 1.3 with a certificate made now: the same as tls=on in the variant")
 	f.StringVar(&s.RootFile, "ca", "", "write the root certificate that clients must trust to this `file`")
-	f.BoolVar(&asJSON, "json", false, "print the address as a JSON object")
+	registerJSON(cmd, &asJSON, "serve")
 	if err := cmd.MarkFlagRequired("stack"); err != nil {
 		panic(err) // a bug: the flag does not exist
 	}

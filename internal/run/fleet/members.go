@@ -93,6 +93,27 @@ func ReadNATSWanted(o hub.UserNATS, agentCreds, serve []string) (hub.UserNATS, e
 	return o, nil
 }
 
+// A NewToken is a token that a hub made.
+type NewToken struct {
+	Project string   `json:"project"` // name of the fleet
+	Role    string   `json:"role"`
+	Name    string   `json:"name"` // name of the controller; empty in an agent's token
+	URLs    []string `json:"urls"` // addresses of the hub
+	Token   string   `json:"token"`
+}
+
+// Revoked names a member that is shut out of a fleet.
+type Revoked struct {
+	Project string `json:"project"` // name of the fleet
+	Revoked string `json:"revoked"` // name of the agent or controller
+}
+
+// An EndedHub names a hub that was ended.
+type EndedHub struct {
+	Project string `json:"project"` // name of the fleet
+	PID     int    `json:"pid"`     // number of its process
+}
+
 // MakeToken asks a hub for a token.
 func MakeToken(ctx context.Context, credentials *protocol.Credentials, r protocol.TokenRequest) (*protocol.Credentials, error) {
 	answer, err := askHub(ctx, credentials, protocol.TokenQuestion, r)

@@ -136,6 +136,11 @@ type VariantSettings struct {
 	Settings []tuning.Setting `json:"settings"`
 }
 
+// AllSettings holds the settings of several variants.
+type AllSettings struct {
+	Variants []VariantSettings `json:"variants"`
+}
+
 // WriteSettings prints one table for each variant.
 func WriteSettings(to io.Writer, all []VariantSettings) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)

@@ -250,6 +250,12 @@ func (s *Stage) run() (*record.Record, error) {
 // ResultVersion is the version of Result's JSON form.
 const ResultVersion = 1
 
+// A Listing holds situations that were not staged.
+type Listing struct {
+	Version    int         `json:"version"`
+	Situations []Situation `json:"situations"`
+}
+
 // A Result holds the verdicts on all situations.
 type Result struct {
 	Version    int            `json:"version"`

@@ -29,6 +29,13 @@ type Service struct {
 	Progress io.Writer
 }
 
+// Listening says where a service listens.
+type Listening struct {
+	Stack    string `json:"stack"`    // the variant, as in h2:tls=on
+	Workload string `json:"workload"` // the service
+	Address  string `json:"address"`  // HOST:PORT
+}
+
 // ErrNoCertificate is wrapped by the error for RootFile if the server does not use TLS.
 var ErrNoCertificate = errors.New("does not serve TLS, so it has no certificate")
 

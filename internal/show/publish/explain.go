@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
@@ -21,9 +22,15 @@ import (
 // An Explanation holds the parts of a cell's time, or of a difference, and the sentences about them.
 type Explanation struct {
 	*insight.Explanation
-	Words []string `json:"words"`
+	Words []string `json:"words"` // the explanation in sentences, the most important first
 	// Trust says how many of the measured trials are valid, and what their checks found.
 	Trust []string `json:"trust"`
+}
+
+// An Advice recommends variants.
+type Advice struct {
+	Leads  []rank.Lead `json:"leads"`  // which variant is best at which points, with the grade and the evidence
+	Advice []string    `json:"advice"` // the same in sentences
 }
 
 // Explain explains the named cells of a run, or those of [insight.DefaultPair] if cells is empty. For two

@@ -35,14 +35,17 @@ func (r LeverReport) answer() []string {
 	return advice.Levers(r.Explained, lists.Map(r.Runs, func(run *report.Run) *analysis.Summary { return run.Summary })...)
 }
 
+// A LeverObject is the form of a LeverReport for programs.
+type LeverObject struct {
+	Levers []compare.LeverTest `json:"levers"`
+	Answer []string            `json:"answer"` // a few short lines
+	Runs   []string            `json:"runs"`   // directories of the runs that tried the levers
+}
+
 // MarshalJSON writes the tests as in --json of a run, the answer, and the runs' directories.
 func (r LeverReport) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
-	err := report.WriteIndented(&out, struct {
-		Levers []compare.LeverTest `json:"levers"`
-		Answer []string            `json:"answer"`
-		Runs   []string            `json:"runs"`
-	}{r.tests(), r.answer(), r.directories()})
+	err := report.WriteIndented(&out, LeverObject{r.tests(), r.answer(), r.directories()})
 	return out.Bytes(), err
 }
 

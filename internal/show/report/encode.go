@@ -65,6 +65,7 @@ var (
 	figureType        = reflect.TypeFor[matrix.Figure]()
 	intervalsType     = reflect.TypeFor[IntervalsByField]()
 	intSliceType      = reflect.TypeFor[[]int]()
+	marshalerType     = reflect.TypeFor[json.Marshaler]()
 	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
@@ -72,7 +73,7 @@ func (e *encoder) writeValue(v reflect.Value, at position) {
 	switch {
 	case v.Type() == figureType:
 		e.writeFigure(v.Interface().(matrix.Figure), at)
-	case v.Type().Implements(textMarshalerType):
+	case v.Type().Implements(textMarshalerType), v.Type().Implements(marshalerType):
 		e.writeLeaf(v)
 	case v.Kind() == reflect.Float64:
 		e.writeNumber(v.Float())
@@ -226,6 +227,24 @@ var membersByType sync.Map // []member by membersKey
 type membersKey struct {
 	of     reflect.Type
 	reader audience
+}
+
+// within are the structs with figures that are part of larger structs, which have their intervals.
+var within = []reflect.Type{
+	reflect.TypeFor[matrix.Latencies](), reflect.TypeFor[matrix.End](), reflect.TypeFor[matrix.Times](),
+	reflect.TypeFor[matrix.Traffic](), reflect.TypeFor[matrix.Direction](), reflect.TypeFor[matrix.Wire](),
+	reflect.TypeFor[matrix.WireBytes](), reflect.TypeFor[matrix.Search](),
+}
+
+// IntervalFields returns the member `intervals` of a struct in the JSON for programs, which is no field
+// of the struct. The list is empty for a struct without figures.
+func IntervalFields(of reflect.Type) []reflect.StructField { return intervalFields(of, forPrograms) }
+
+func intervalFields(of reflect.Type, reader audience) []reflect.StructField {
+	if !hasFigures(membersOf(of, reader)) || slices.Contains(within, of) {
+		return nil
+	}
+	return []reflect.StructField{{Name: "Intervals", Type: intervalsType, Tag: `json:"intervals"`}}
 }
 
 func hasFigures(members []member) bool {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"wirelab.dev/internal/base/schemafile"
 )
 
 // A fixture that fills what no trial ever fills hides a feature that does not exist.
@@ -42,7 +44,7 @@ func TestFixturesFillWhatTrialsFill(t *testing.T) {
 		}
 	}
 	text := strings.Join(slices.Sorted(maps.Keys(filled)), "\n") + "\n"
-	if *update {
+	if schemafile.Updating() {
 		if err := os.WriteFile(fieldsFile, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"maps"
 	"math"
 	"os"
@@ -15,96 +14,42 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"wirelab.dev/internal/base/schemafile"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 //go:generate go test -run ^(TestSchema|TestPageTypes)$ -update .
 
-var update = flag.Bool("update", false, "write docs/schema/compare.schema.json, web/src/run.ts and the files in testdata")
+const schemaFile = "../../../docs/schema/compare.schema.json"
 
-const (
-	schemaFile = "../../../docs/schema/compare.schema.json"
-	schemaID   = "https://wirelab.dev/schema/compare.schema.json"
-)
-
-// reflectSchema describes an object from its types, their tags and their
-// comments, as a reader sees it.
+// reflectSchema describes an object as programs or the page read it.
 func reflectSchema(t *testing.T, object any, as audience) *jsonschema.Schema {
 	t.Helper()
-	reflector := jsonschema.Reflector{
-		ExpandedStruct: true,
-		// Names may be added without a new version.
-		AllowAdditionalProperties: true,
-		Namer: func(of reflect.Type) string {
-			if as == forPage {
-				return of.Name()
+	o := schemafile.Output{
+		Figure: figureType, Name: schemafile.Name, Comments: map[string]string{},
+		Fields: func(of reflect.Type) (further []reflect.StructField) {
+			for field := range of.Fields() {
+				if name := field.Tag.Get("page"); name != "" && as == forPage {
+					field.Tag = reflect.StructTag(`json:"` + name + `"`)
+					further = append(further, field)
+				}
 			}
-			return strings.ToLower(of.Name())
+			return append(further, intervalFields(of, as)...)
 		},
-		Mapper: func(of reflect.Type) *jsonschema.Schema {
-			switch {
-			case of == figureType:
-				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "null"}}}
-			case of.Implements(textMarshalerType):
-				return &jsonschema.Schema{Type: "string"}
-			}
-			return nil
-		},
-		AdditionalFields: func(of reflect.Type) []reflect.StructField { return furtherFields(of, as) },
+	}
+	if as == forPage {
+		o.Name = func(of reflect.Type) string { return of.Name() }
 	}
 	for _, room := range []string{"show/report", "judge/analysis", "judge/advice", "data/record", "data/scenario", "base/tuning"} {
-		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../../"+room); err != nil {
-			t.Fatal(err)
-		}
+		o.Comments["wirelab.dev/internal/"+room] = "../../" + room
 	}
-	schema := reflector.Reflect(object)
-	for _, of := range schema.Definitions {
-		for property := of.Properties.Oldest(); property != nil; property = property.Next() {
-			if either := property.Value.OneOf; len(either) > 0 && either[0].Description != "" {
-				property.Value.Description, either[0].Description = either[0].Description, "" // of a nullable field
-			}
-		}
-	}
-	return schema
-}
-
-// within are the structs with figures that are part of larger ones, which have
-// their intervals.
-var within = []reflect.Type{
-	reflect.TypeFor[matrix.Latencies](), reflect.TypeFor[matrix.End](), reflect.TypeFor[matrix.Times](),
-	reflect.TypeFor[matrix.Traffic](), reflect.TypeFor[matrix.Direction](), reflect.TypeFor[matrix.Wire](),
-	reflect.TypeFor[matrix.WireBytes](), reflect.TypeFor[matrix.Search](),
-}
-
-// furtherFields returns the fields of a struct in JSON besides the fields with a
-// JSON name: the fields for the page, and the intervals.
-func furtherFields(of reflect.Type, as audience) []reflect.StructField {
-	var further []reflect.StructField
-	for i := range of.NumField() {
-		field := of.Field(i)
-		if name := field.Tag.Get("page"); name != "" && as == forPage {
-			field.Tag = reflect.StructTag(`json:"` + name + `"`)
-			further = append(further, field)
-		}
-	}
-	if hasFigures(membersOf(of, as)) && !slices.Contains(within, of) {
-		further = append(further, reflect.StructField{
-			Name: "Intervals", Type: reflect.TypeFor[IntervalsByField](), Tag: `json:"intervals"`,
-		})
-	}
-	return further
+	return o.Reflect(t, object)
 }
 
 func TestSchema(t *testing.T) {
 	schema := reflectSchema(t, &Object{}, forPrograms)
-	schema.ID = schemaID
-	schema.Title = "What wirelab compare --json and run --json print"
-	data, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkGolden(t, schemaFile, append(data, '\n'))
+	schemafile.Check(t, schemaFile, schema, "What wirelab compare --json and run --json print")
 }
 
 // Every name in the object is explained, in the manual or by its comment, which the
@@ -133,7 +78,7 @@ func TestManualNamesEveryField(t *testing.T) {
 // checkGolden holds a text against a file, or writes the file with -update.
 func checkGolden(t *testing.T, file string, got []byte) {
 	t.Helper()
-	if *update {
+	if schemafile.Updating() {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
 		}

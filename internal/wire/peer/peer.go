@@ -50,16 +50,6 @@ type Wire struct {
 	Connections []string `json:"connections,omitempty"` // connection modes of the peer's client, without numbers
 }
 
-// MarshalJSON writes the ends as a list of names.
-func (w Wire) MarshalJSON() ([]byte, error) {
-	type plain Wire
-	return json.Marshal(struct {
-		Stack string   `json:"stack"`
-		Ends  []string `json:"ends"`
-		plain
-	}{w.Stack, w.Ends.Names(), plain(w)})
-}
-
 // An End is one end of a wire (server or client), or both.
 type End int
 
@@ -85,8 +75,8 @@ func (e End) Names() []string {
 	return names
 }
 
-// MarshalText joins the names with commas.
-func (e End) MarshalText() ([]byte, error) { return []byte(strings.Join(e.Names(), ", ")), nil }
+// MarshalJSON writes the ends as a list of names.
+func (e End) MarshalJSON() ([]byte, error) { return json.Marshal(e.Names()) }
 
 // An Option is an option that only peers have. Values lists its values. If Values is empty, every
 // whole number from 1 is valid.

@@ -4,8 +4,8 @@ import "math"
 
 // An Explanation divides the time of a cell, or the difference between two cells, into parts.
 type Explanation struct {
-	Of      *Insight `json:"of"`      // the explained cell, called B in the parts
-	Against *Insight `json:"against"` // the cell for comparison, called A; null if there is none
+	Of      *Insight `json:"of"`                // the explained cell, called B in the parts
+	Against *Insight `json:"against,omitempty"` // the cell for comparison, called A; absent if there is none
 
 	Measured Measured `json:"measured"` // the means of the measured trials, which have no probe
 	Causes   []Cause  `json:"causes"`   // causes of the time or the difference, the most important first; empty if none is clear
