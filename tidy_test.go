@@ -27,6 +27,7 @@ var houses = []house{
 	{"rpc", 0},
 	{"internal/base", 0},
 	{"peers", 0},
+	{"docs", 0},
 	{"studies", 0},
 	{"web", 0},
 	{"internal/data", 1},

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker/body"
@@ -15,23 +16,36 @@ import (
 )
 
 func (a *app) listCommand() *cobra.Command {
-	var settings bool
-	cmd := a.resultCommand("list list-settings", &cobra.Command{
-		Use:   "list [--settings [variant]...]",
+	var (
+		settings bool
+		runs     string
+	)
+	cmd := a.resultCommand("list list-settings runs", &cobra.Command{
+		Use:   "list [--settings [variant]...] [--runs folder]",
 		Short: "List stacks with their options, workloads, links, studies and export formats",
 		Long: `List everything to choose from: stacks with their options, workloads, links,
 studies and export formats.
 
 With --settings, list every setting of a stack that is not its library's default,
 with the reason: for each stack, or for the named variants. The settings are
-those of one client; a record has the settings of its trial.`,
+those of one client; a record has the settings of its trial.
+
+With --runs, list the runs in a folder and in its wirelab-runs, the newest first.`,
 		Example: `  wirelab list
   wirelab list --json | jq -r '.stacks[].name'
+  wirelab list --runs .
   wirelab list --settings
   wirelab list --settings grpc:window=16MiB h2:tls=on,conn=resumed`,
 	}, func(_ *cobra.Command, variants []string) (commandResult, error) {
 		if settings {
 			return listSettings(variants)
+		}
+		if runs != "" && len(variants) == 0 {
+			l, err := record.List(runs)
+			if err != nil {
+				err = usageError(fmt.Errorf("--runs: %w", err))
+			}
+			return commandResult{value: l, words: l.Write}, err
 		}
 		if len(variants) > 0 {
 			return commandResult{}, usageError(fmt.Errorf("list %s: a variant needs --settings, as in wirelab list --settings %s", variants[0], variants[0]))
@@ -43,6 +57,7 @@ those of one client; a record has the settings of its trial.`,
 		return commandResult{value: l, words: l.Write}, err
 	})
 	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that differ from a library's default")
+	cmd.Flags().StringVar(&runs, "runs", "", "list the runs in this `folder`")
 	return cmd
 }
 

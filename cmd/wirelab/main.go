@@ -142,6 +142,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.peersCommand(),
 		a.fleetCommand(),
 		a.listCommand(),
+		a.mcpCommand(),
 		a.initCommand(),
 	)
 	replaceCobraCommands(root)

@@ -194,7 +194,7 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	if took := plan.NewEstimate(trials, run).Remaining(); took > time.Minute {
 		a.sayf("the run takes about %v on a quiet machine", took.Round(10*time.Second))
 	}
-	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
+	folders := slices.Compact([]string{filepath.Dir(run.Dir), record.RunsFolder})
 	if u != nil && u.TimeNS == 0 { // otherwise only the first look is sure to come
 		trials = plan.TrialsOfAllLooks(j.scenario, u)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/schemafile"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/run/doctor"
 	"wirelab.dev/internal/run/fleet"
@@ -55,6 +56,7 @@ var printed = map[string]struct {
 	"peers-list":        {"What wirelab peers list --json prints", []peer.PeerState{}},
 	"plan":              {"What --dry-run --json of a measuring command prints", plan.RunPreview{}},
 	"replicate":         {"What wirelab replicate --json prints", gate.Replication{}},
+	"runs":              {"What wirelab list --runs --json prints", record.Listing{}},
 	"selftest":          {"What wirelab selftest --json prints", selftest.Result{}},
 	"serve":             {"What wirelab serve --json prints", serve.Listening{}},
 	"situations":        {"What wirelab selftest --list --json prints", selftest.Listing{}},

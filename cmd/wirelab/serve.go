@@ -3,13 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/serve"
+	"wirelab.dev/internal/show/mcp"
+	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
@@ -94,4 +98,42 @@ func checkLoopback(address string, anywhere bool) error {
 		return nil
 	}
 	return fmt.Errorf("--addr %s: not a loopback address; --anywhere allows it, but then anyone who reaches this machine can call the service", address)
+}
+
+func (a *app) mcpCommand() *cobra.Command {
+	o := mcp.Options{NeedsBuild: plan.NeedsBuild, Address: func(target string) (host, port string, err error) {
+		t, err := service.ParseTarget(target, "")
+		return t.Host, t.Port, err
+	}}
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Offer wirelab's commands as tools to programs that speak MCP",
+		Long: `Mcp is a server of the Model Context Protocol on standard input and output, for
+editors and assistants that call tools. It offers doctor, runs, report, explain and
+diff, which send no traffic and change nothing; they read only runs under --runs.
+
+With --allow-load it also offers compare, which starts its own servers on this machine,
+and load, which calls a service on loopback or at an --allow-target. Each measurement
+ends after its budget, at most ten minutes; one runs at a time. docs/mcp.md shows how
+a client starts this command.`,
+		Example: `  wirelab mcp
+  wirelab mcp --runs results
+  wirelab mcp --allow-load --allow-target staging.test:8080`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Program, err = ownProgram(); err != nil {
+				return err
+			}
+			o.Version = version()
+			if err = mcp.Serve(cmd.Context(), o, io.NopCloser(a.stdin), os.Stdout); err != nil {
+				return usageError(err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Runs, "runs", ".", "the `folder` whose runs the tools read, and where new runs go")
+	f.BoolVar(&o.AllowLoad, "allow-load", false, "also offer the tools that measure")
+	f.StringArrayVar(&o.Targets, "allow-target", nil, "a `HOST` or HOST:PORT beyond loopback that load may call; repeatable")
+	return cmd
 }

@@ -192,12 +192,9 @@ func (e *TimeEstimate) OpenCellCount() int {
 	return len(cells)
 }
 
-// RunsDirectory is the directory in which wirelab makes a run's directory by default.
-const RunsDirectory = "wirelab-runs"
-
 // DefaultRunDirectory returns the default directory for a new run.
 func DefaultRunDirectory(name string, now time.Time) string {
-	return filepath.Join(RunsDirectory, name+"-"+now.Format("20060102-150405"))
+	return filepath.Join(record.RunsFolder, name+"-"+now.Format("20060102-150405"))
 }
 
 // Manifest makes the manifest of a run of scenario s. The caller adds the tool, the command, the

@@ -197,6 +197,20 @@ func peerNames(v scenario.Variant) (names []string) {
 	return names
 }
 
+// NeedsBuild reports whether Prepare would have to build a program for one of the variants.
+func NeedsBuild(variants string) (bool, error) {
+	all, err := scenario.ParseVariants(variants)
+	for _, v := range all {
+		if err := catalog.Check(v); err != nil {
+			return false, err
+		}
+		if len(peerNames(v)) > 0 || catalog.SmallObject(v) > 0 {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
 // moveToYardsticks moves the variants that gone accepts from Stacks to Yardsticks.
 func moveToYardsticks(s *scenario.Scenario, gone func(scenario.Part, scenario.Variant) bool) *scenario.Scenario {
 	without := new(*s)
