@@ -94,6 +94,36 @@ func TestOnlyRunsInTheFolderAreRead(t *testing.T) {
 	}
 }
 
+// FuzzRunsStayInTheFolder wants that no name of a run leads out of the folder.
+func FuzzRunsStayInTheFolder(f *testing.F) {
+	for _, name := range []string{"", ".", "inside", "../x", "inside/../../x", "/etc", "link", "link/../inside", "a\x00b", "-o", strings.Repeat("../", 40)} {
+		f.Add(name)
+	}
+	base := f.TempDir()
+	if err := os.MkdirAll(filepath.Join(base, "runs", "inside"), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	for _, in := range []string{base, filepath.Join(base, "runs", "inside")} {
+		for _, file := range []string{"manifest.json", "records.jsonl"} {
+			if err := os.WriteFile(filepath.Join(in, file), nil, 0o600); err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	if err := os.Symlink(base, filepath.Join(base, "runs", "link")); err != nil {
+		f.Fatal(err)
+	}
+	at, err := openFolder(filepath.Join(base, "runs"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if path, err := at.run(name); err == nil && path != filepath.Join(string(at), "inside") {
+			t.Errorf("%q leads to %s", name, path)
+		}
+	})
+}
+
 func TestOnlyAllowedTargetsAreLoaded(t *testing.T) {
 	o := options(t)
 	o.Targets = []string{"staging.test", "10.0.0.7:8080"}
