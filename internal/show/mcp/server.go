@@ -93,7 +93,7 @@ func Serve(ctx context.Context, o Options, in io.ReadCloser, out io.WriteCloser)
 // A tool describes a tool to clients.
 type tool struct {
 	name, title, about string
-	schema             string // of the result; empty if it has none
+	schema             string // names the schema of the result
 	measures           bool
 }
 
