@@ -16,16 +16,16 @@ import (
 )
 
 // libraries are bundled into the page, together with their licences.
-var libraries = []string{"preact", "uplot"}
+var libraries = []string{"preact"}
 
 // errNoPackages says that the npm packages could not be installed.
 var errNoPackages = errors.New("the npm packages could not be installed")
 
-// fetchTimeout limits npm: it fetches two libraries and a type checker.
+// fetchTimeout limits npm: it fetches a library and a type checker.
 const fetchTimeout = 3 * time.Minute
 
 // buildPage returns the content of every file of web/dist by its name. esbuild's Go
-// API bundles web/src; npm brings the two libraries that the page uses, and the type
+// API bundles web/src; npm brings the library that the page uses, and the type
 // checker. Package web embeds the result, so wirelab itself builds without npm.
 func buildPage(ctx context.Context, web string) (map[string][]byte, error) {
 	web, err := filepath.Abs(web) // esbuild needs an absolute path

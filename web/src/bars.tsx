@@ -1,5 +1,7 @@
 // Bars of parts that add up, one below the other, with the figures as text.
 
+import { Export } from "./export";
+
 export interface Segment {
   name: string;
   value: number | null;
@@ -85,6 +87,7 @@ export function Bars({ title, note, bars, show }: Props) {
           </table>
         </div>
       </details>
+      <Export name={title} />
     </figure>
   );
 }

@@ -1,5 +1,6 @@
 // What the figures of one cell rest on: its findings, its trials, its intervals.
 
+import { Head } from "./export";
 import type { Cell, Latencies } from "./data";
 import { micros, perSecond, plain } from "./format";
 import { cellMetrics, latencyMetrics, type Metric } from "./metrics";
@@ -73,16 +74,7 @@ function Repeats({ cell }: { cell: Cell }) {
   return (
     <table>
       <caption>Its trials</caption>
-      <thead>
-        <tr>
-          <th scope="col">Repeat</th>
-          <th scope="col" class="number">Throughput</th>
-          <th scope="col" class="number">Mean</th>
-          <th scope="col" class="number">P50</th>
-          <th scope="col" class="number">P99</th>
-          <th scope="col">Valid</th>
-        </tr>
-      </thead>
+      <Head titles={["Repeat", "#Throughput", "#Mean", "#P50", "#P99", "Valid"]} />
       <tbody>
         {cell.repeats.map((repeat) => (
           <tr key={repeat.trial} class={repeat.valid ? "" : "faint"}>

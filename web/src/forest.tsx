@@ -2,8 +2,10 @@
 // with a line at 1. It is a table: what is drawn stands beside it in words.
 
 import { useState } from "preact/hooks";
-import { logTicks, spaced } from "./axis";
+import { Export } from "./export";
 import { plain, short, times } from "./format";
+import type { Shape } from "./look";
+import { Interval, Mark, scaleOf, spaced, ticksOf, type Scale } from "./marks";
 import { counted } from "./words";
 
 /** Where an effect lies, for sure: off 1 to one side, at 1 within the margin, or nobody knows. */
@@ -36,8 +38,8 @@ interface Props {
 export function Forest({ title, note, subject, below, above, effects, few, gap = 9, heading: Heading = "h3" }: Props) {
   const [all, setAll] = useState(false);
   const shown = all ? effects : effects.slice(0, few);
-  const place = scaleOf(shown);
-  const ticks = spaced(logTicks(place.range, 9).filter((tick) => tick !== 1 && Math.abs(place(tick) - place(1)) > gap - 2 && place(tick) < 97), place, gap);
+  const place = around1(shown);
+  const ticks = spaced(ticksOf(place, gap).filter((tick) => tick !== 1 && Math.abs(place(tick) - place(1)) > gap - 2 && place(tick) < 97), place, gap);
   return (
     <figure class="chart forest">
       <figcaption>
@@ -60,13 +62,7 @@ export function Forest({ title, note, subject, below, above, effects, few, gap =
             {shown.map((effect) => (
               <tr key={effect.key} class={effect.side === "open" ? "open" : ""}>
                 <th scope="row">{effect.name}{effect.note && <small class="interval">{effect.note}</small>}</th>
-                <td class="strip">
-                  <div class="lane-of-one" aria-hidden="true">
-                    {ticks.map((tick) => <i key={tick} class="grid" style={{ left: `${place(tick)}%` }} />)}
-                    <i class="one" style={{ left: `${place(1)}%` }} />
-                    <Drawn effect={effect} place={place} />
-                  </div>
-                </td>
+                <td class="strip"><Lane effect={effect} place={place} ticks={ticks} /></td>
                 <td class="number">{times(effect.ratio)}{effect.low !== undefined && <small class="interval">{times(effect.low)} to {times(effect.high!)}</small>}</td>
                 <td class="said">{effect.word}{effect.claimed !== undefined && <small class="interval">claimed: {times(effect.claimed)}</small>}</td>
               </tr>
@@ -90,46 +86,35 @@ export function Forest({ title, note, subject, below, above, effects, few, gap =
       {effects.length > few && (
         <p class="more"><button type="button" class="plain" onClick={() => setAll(!all)}>{all ? `Show the first ${few}` : `Show all ${plain(effects.length)}`}</button> <small>{all ? "" : `${counted(few, "line")} of ${plain(effects.length)}`}</small></p>
       )}
+      <Export name={title} />
     </figure>
   );
 }
 
-interface Scale {
-  (ratio: number): number; // in percent of the strip
-  range: [low: number, high: number];
-}
-
-/** Around all points and 1; an interval that goes far beyond them is cut off. */
-function scaleOf(effects: Effect[]): Scale {
+/** In percent of the strip, around all points and 1; an interval that goes far beyond them is cut off. */
+function around1(effects: Effect[]): Scale {
   const points = [1, ...effects.flatMap(({ ratio, claimed }) => [ratio, claimed ?? ratio])];
   const [least, most] = [Math.min(...points), Math.max(...points)];
   const room = Math.max(1.6, Math.sqrt(most / least));
   const low = Math.max(least / room, Math.min(least, ...effects.map((effect) => effect.low ?? effect.ratio)));
   const high = Math.min(most * room, Math.max(most, ...effects.map((effect) => effect.high ?? effect.ratio)));
-  const across = Math.log(high / low) || 1;
-  const scale = (ratio: number) => 4 + 92 * Math.min(1.03, Math.max(-0.03, Math.log(ratio / low) / across));
-  return Object.assign(scale, { range: [low, high] as [number, number] });
+  return scaleOf([low, high], true, [4, 96]);
 }
 
-function Drawn({ effect, place }: { effect: Effect; place: Scale }) {
-  const { low, high, ratio, claimed, side } = effect;
-  const [from, to] = [low ?? ratio, high ?? ratio];
-  return (
-    <>
-      {low !== undefined && <i class={`range ${from < place.range[0] ? "cut-low" : ""} ${to > place.range[1] ? "cut-high" : ""}`} style={{ left: `${place(from)}%`, width: `${place(to) - place(from)}%` }} />}
-      {claimed !== undefined && <i class="claimed" style={{ left: `${place(claimed)}%` }} />}
-      <i class="at" style={{ left: `${place(ratio)}%` }}><Mark side={side} /></i>
-    </>
-  );
-}
+const marks: Record<Side, [shape: Shape, hollow: boolean]> = { below: ["left", false], above: ["right", false], at: ["square", true], open: ["circle", true] };
 
-function Mark({ side }: { side: Side }) {
+function Lane({ effect: { low, high, ratio, claimed, side }, place, ticks }: { effect: Effect; place: Scale; ticks: number[] }) {
+  const [from, to] = place.range;
+  const x = (value: number) => `${place(Math.min(to, Math.max(from, value)))}%`;
+  const colour = side === "open" ? "--muted" : "--ink";
+  const upright = (value: number, stroke: string, width: number) => <line x1={x(value)} x2={x(value)} y1="0" y2="100%" stroke={`var(${stroke})`} stroke-width={width} />;
   return (
-    <svg class={`mark ${side}`} width="14" height="14" viewBox="-7 -7 14 14" aria-hidden="true">
-      {side === "below" && <path d="M-6 0L4-5.5V5.5Z" />}
-      {side === "above" && <path d="M6 0L-4-5.5V5.5Z" />}
-      {side === "at" && <rect x="-4.5" y="-4.5" width="9" height="9" />}
-      {side === "open" && <circle r="4.2" />}
+    <svg class="lane-of-one" width="100%" height="100%" aria-hidden="true">
+      {ticks.map((tick) => upright(tick, "--grid", 1))}
+      {upright(1, "--muted", 2)}
+      {low !== undefined && <Interval from={[x(low), "50%"]} to={[x(high!), "50%"]} colour={colour} open={[low < from, high! > to]} />}
+      {claimed !== undefined && <svg class="claimed" x={x(claimed)} y="50%" overflow="visible"><path d="M-2-9V9M2-9V9" stroke="var(--link)" stroke-width="1.5" /></svg>}
+      <Mark shape={marks[side][0]} hollow={marks[side][1]} colour={colour} x={x(ratio)} y="50%" />
     </svg>
   );
 }
@@ -138,11 +123,12 @@ const meanings: [Side, string][] = [["below", "certainly below 1"], ["above", "c
 
 /** What the marks mean, as far as they occur. */
 function Key({ effects }: { effects: Effect[] }) {
+  const swatch = (drawn: preact.ComponentChildren) => <svg class="swatch" width="20" height="14" viewBox="-10 -7 20 14" aria-hidden="true">{drawn}</svg>;
   return (
     <ul class="legend">
-      {meanings.filter(([side]) => effects.some((effect) => effect.side === side)).map(([side, text]) => <li key={side}><Mark side={side} /> {text}</li>)}
-      {effects.some(({ low }) => low !== undefined) && <li><i class="range-swatch" /> interval over the repeats</li>}
-      {effects.some(({ claimed }) => claimed !== undefined) && <li><i class="claimed-swatch" /> what is claimed</li>}
+      {meanings.filter(([side]) => effects.some((effect) => effect.side === side)).map(([side, text]) => <li key={side}>{swatch(<Mark shape={marks[side][0]} hollow={marks[side][1]} colour={side === "open" ? "--muted" : "--ink"} />)} {text}</li>)}
+      {effects.some(({ low }) => low !== undefined) && <li>{swatch(<Interval from={[-9, 0]} to={[9, 0]} colour="--ink" />)} interval over the repeats</li>}
+      {effects.some(({ claimed }) => claimed !== undefined) && <li>{swatch(<path d="M-2-6V6M2-6V6" stroke="var(--link)" stroke-width="1.5" />)} what is claimed</li>}
     </ul>
   );
 }

@@ -8,7 +8,7 @@
 
 import { distinct } from "./data";
 
-export type Shape = "circle" | "square" | "triangle" | "diamond";
+export type Shape = "circle" | "square" | "triangle" | "diamond" | "left" | "right";
 
 export interface Look {
   colour: string; // the name of a CSS variable

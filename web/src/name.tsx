@@ -1,6 +1,6 @@
 import type { Cell } from "./data";
 import type { Look } from "./look";
-import { Swatch } from "./swatch";
+import { Swatch } from "./marks";
 import { modeBeside } from "./words";
 
 /** The head of a cell's row: its variant, over which connections, and whether it may be believed. */

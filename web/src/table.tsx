@@ -1,6 +1,7 @@
 // The table of cells: sorted by a click, narrowed by stack and size, each row
 // opening to what its figures rest on.
 
+import { Scroll } from "./export";
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { useKept } from "./address";
@@ -9,7 +10,7 @@ import { CellDetail } from "./detail";
 import { perSecond, plain, sizes } from "./format";
 import type { Look } from "./look";
 import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Clock, type Metric } from "./metrics";
-import { Swatch } from "./swatch";
+import { Swatch } from "./marks";
 import { loadText } from "./words";
 
 interface Column {
@@ -46,7 +47,7 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
   const order = (id: string) => (sort?.id !== id ? "none" : sort.down ? "descending" : "ascending");
   const turn = (id: string) => keep(sort?.id !== id ? [id] : sort.down ? [] : [`-${id}`]);
   return (
-    <div class="scroll tall" tabIndex={0} role="region" aria-label="Cells">
+    <Scroll name="Cells" tall>
       <table class="cells">
         <thead>
           <tr>
@@ -88,7 +89,7 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
         </tbody>
       </table>
       {rows.length === 0 && <p class="note">No cell matches the filters.</p>}
-    </div>
+    </Scroll>
   );
 }
 

@@ -33,3 +33,8 @@ export function conditions(cells: Cell[]): string {
 export function counted(count: number, one: string, many = one + "s"): string {
   return `${plain(count)} ${count === 1 ? one : many}`;
 }
+
+/** How many trials a cell's figures rest on. */
+export function validText(cell: Cell): string {
+  return `${cell.valid_trials} of ${cell.trials} trials valid${cell.disturbed_trials > 0 ? ", for ratios only" : ""}`;
+}

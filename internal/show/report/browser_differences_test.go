@@ -42,12 +42,12 @@ func TestDifferencesInBrowser(t *testing.T) {
 	}
 	tab.want("lines at first", `document.querySelectorAll("main .forest tbody tr").length`, "20")
 	tab.want("the clearest against the part's first", line("0")+".textContent", " grpc over  tcpmatrix, 64 B, 1 client4×3.70× to 4.26×slower")
-	tab.want("its mark", line("0")+`.querySelector(".strip svg").classList`, "mark above")
-	tab.want("right of 1", fmt.Sprintf(`parseFloat(%s.querySelector(".at").style.left) > parseFloat(%[1]s.querySelector(".one").style.left)`, line("0")), "true")
+	tab.want("its mark", line("0")+`.querySelector(".strip .mark").classList`, "mark right")
+	tab.want("right of 1", fmt.Sprintf(`parseFloat(%s.querySelector(".mark").getAttribute("x")) > parseFloat(%[1]s.querySelector("line[stroke-width='2']").getAttribute("x1"))`, line("0")), "true")
 	tab.want("the caption", `document.querySelector("main .forest .note").textContent.startsWith("30 of 32 pairs certainly differ, 1 is equal within a margin.")`, "true")
 	tab.click(`document.querySelector("main .forest .more button")`)
 	tab.want("all lines", `document.querySelectorAll("main .forest tbody tr").length`, "32")
-	tab.want("undecided last", line("-1")+`.querySelector(".said").textContent + " " + `+line("-1")+`.querySelector(".strip svg").classList`, "undecided mark open")
+	tab.want("undecided last", line("-1")+`.querySelector(".said").textContent + " " + `+line("-1")+`.querySelector(".strip .mark").classList`, "undecided mark circle")
 	tab.want("equal within the margin, before it", line("-2")+`.querySelector(".said").textContent`, "equal within 5 %")
 	tab.click(`[...document.querySelectorAll("#comparisons .choice label")].find(l => l.textContent == "Throughput").firstChild`)
 	tab.want("of the other figure", `[...document.querySelectorAll("main .forest tbody tr")].map(tr => tr.textContent).join()`, " grpc over  tcpmatrix, 64 B, 1 client0.25×0.23× to 0.27×slower")
@@ -77,6 +77,6 @@ func TestClaimedInBrowser(t *testing.T) {
 	if got, want := strings.Join(lines, "; "), "it halves it0.60×0.56× to 0.65×smallerclaimed: 0.50×; it is more1.20×1.13× to 1.30×compatible"; got != want {
 		t.Errorf("lines: %q, want %q", got, want)
 	}
-	tab.want("marks of claims", `[...document.querySelectorAll("#claims .claimed")].map(i => parseFloat(i.style.left) < parseFloat(i.parentElement.querySelector(".at").style.left)).join()`, "true")
+	tab.want("marks of claims", `[...document.querySelectorAll("#claims .claimed")].map(i => parseFloat(i.getAttribute("x")) < parseFloat(i.parentElement.querySelector(".mark").getAttribute("x"))).join()`, "true")
 	tab.screenshotOf("claimed", "#claims")
 }

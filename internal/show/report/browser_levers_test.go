@@ -34,9 +34,9 @@ func TestLeversInBrowser(t *testing.T) {
 	tab.want("the lever", row("1")+`.querySelector("th code").textContent`, "gogc=400")
 	tab.want("its share and CPU time", row("1")+`.querySelector("th small").textContent.includes("of the difference to grpc; CPU time 0.70×")`, "true")
 	tab.want("its verdict", row("1")+`.querySelector(".said").textContent`, "moves it")
-	tab.want("its mark", row("1")+`.querySelector("svg.mark.below") !== null`, "true")
+	tab.want("its mark", row("1")+`.querySelector("svg.mark.left") !== null`, "true")
 	tab.want("a lever without an effect", row("2")+`.querySelector(".said").textContent`, "equal within 5 %")
-	tab.want("a lever that harms", row("3")+`.querySelector("svg.mark.above") !== null`, "true")
+	tab.want("a lever that harms", row("3")+`.querySelector("svg.mark.right") !== null`, "true")
 	tab.want("a delay", row("4")+`.querySelector(".said").textContent`, "3 µs per µs")
 	tab.want("what was not tried", `document.querySelector("#levers details li").textContent`, "smallobject=64KiB: it builds a runtime")
 

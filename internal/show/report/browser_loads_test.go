@@ -31,11 +31,11 @@ func TestLoadsPageInBrowser(t *testing.T) {
 		tab.want("columns of the figures", `[...document.querySelectorAll("#scaling .chart thead th")].map(th => th.textContent).join("; ")`,
 			"Calls in flight; grpc:conn=shared; grpc:conn=shared, law; grpc:conn=shared, ideal; grpc:conn=pool:4; grpc:conn=pool:4, ideal")
 		tab.want("the ideal of 48", `document.querySelector("#scaling .chart tbody tr:last-child").children[3].textContent`, "528,000/s")
-		tab.want("why there is no law", `document.querySelector("#scaling > .scroll tbody tr:last-child td:last-child").textContent`, "none: the trials do not agree on a law")
+		tab.want("why there is no law", `document.querySelector("#scaling > .exported tbody tr:last-child td:last-child").textContent`, "none: the trials do not agree on a law")
 
 		tab.want("what was kept", `document.querySelector("#search tbody tr").children[2].textContent`, "4,000/s (3,760/s to 4,320/s)")
 		tab.want("the knee", `document.querySelector("#search tbody tr").lastChild.textContent`, "4,040/s (4,000 to 4,080/s)")
-		tab.want("a knee that is refused", `document.querySelectorAll("#search > .scroll tbody tr")[1].lastChild.textContent`, "refused: a knee needs 5 rates with 2 tries each; the search has 4 such rates")
+		tab.want("a knee that is refused", `document.querySelectorAll("#search > .exported tbody tr")[1].lastChild.textContent`, "refused: a knee needs 5 rates with 2 tries each; the search has 4 such rates")
 		tab.want("both tries of a rate", `document.querySelector("#search .chart tbody tr").textContent`, "3,200/s7.00 ms, 8.00 ms–10.0 ms")
 		tab.click(`[...document.querySelectorAll("#search .choice label")][1].firstChild`)
 		tab.want("the other search", first("search", ".chart tbody th"), "2,000/s")
@@ -63,7 +63,8 @@ func TestLoadsPageInBrowser(t *testing.T) {
 	}
 	t.Run("dark", func(t *testing.T) {
 		tab := browser.open(t, address, prefer("dark"))
-		tab.want("charts drawn", `[...document.querySelectorAll("#scaling canvas, #search canvas, #bursts canvas, #course canvas")].filter(c => c.width > 300).length`, "5")
+		tab.settle()
+		tab.want("charts drawn", `[...document.querySelectorAll("#scaling .plot > svg, #search .plot > svg, #bursts .plot > svg, #course .plot > svg")].filter(c => c.clientWidth > 300).length`, "5")
 		for _, id := range sections {
 			tab.screenshotOf("loads-dark-"+id, "#"+id)
 		}

@@ -16,7 +16,8 @@ func TestServicePageInBrowser(t *testing.T) {
 		tab := browser.open(t, stalling)
 		tab.want("the first drawing", `document.querySelector(".chart h3").textContent`, "Rate")
 		tab.want("its section", `document.querySelector("main section").id`, "time")
-		tab.want("drawn", `document.querySelector("#time canvas").width > 300`, "true")
+		tab.settle()
+		tab.want("drawn", `document.querySelector("#time .plot > svg").clientWidth > 300`, "true")
 		tab.want("the warm-up named", `document.querySelector("#time .legend").textContent.includes("warm-up, counted in no figure")`, "true")
 		// Rows of the chart's figures: the second, and what was answered in it.
 		const rows = `[...document.querySelectorAll("#time .chart")].find(c => c.querySelector("h3").textContent === %q).querySelectorAll("tbody tr")`

@@ -36,9 +36,9 @@ func TestWinnersInBrowser(t *testing.T) {
 	lead := rank.MainLeads(run.Summary)[0]
 	for _, s := range lead.Standings {
 		hollow := lead.Grade != rank.Certain || s.Ratio.Interval == nil || s.Ratio.Interval.Low <= 1
-		marks = append(marks, map[bool]string{true: "circle", false: "path"}[hollow])
+		marks = append(marks, map[bool]string{true: "circle", false: "right"}[hollow])
 	}
-	tab.want("the marks", rows+`.map(row => row.querySelector(".mark").firstElementChild.tagName).join()`, strings.Join(marks, ","))
+	tab.want("the marks", rows+`.map(row => row.querySelector(".mark").classList[1]).join()`, strings.Join(marks, ","))
 
 	t.Run("not of parts without a sweep", func(t *testing.T) {
 		run := fixtureRun(t)

@@ -157,6 +157,12 @@ func (tab *tab) click(element string) {
 		chromedp.EvalAwaitPromise))
 }
 
+// settle waits for the frame in which the charts know their width.
+func (tab *tab) settle() {
+	tab.t.Helper()
+	tab.click("document.body")
+}
+
 func (tab *tab) want(what, expression, want string) {
 	tab.t.Helper()
 	if got := ask(tab, chromedp.Evaluate[string]("String("+expression+")")); got != want {

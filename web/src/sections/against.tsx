@@ -8,7 +8,7 @@ import { distinct, namesOf, type Cell } from "../data";
 import { bytes, plain, sizes } from "../format";
 import type { Look } from "../look";
 import { latencyMetrics, shows, throughput, type Clock, type Metric } from "../metrics";
-import { clockNames, conditions, counted, loadText } from "../words";
+import { clockNames, conditions, counted, loadText, validText } from "../words";
 
 type Across = "request_bytes" | "clients";
 type Measure = Across | "response_bytes";
@@ -75,7 +75,7 @@ export function Against({ across, cells, looks, further, onlyFurther = false, ru
       <Chart
         title={[`${metric.label} against ${word.label.toLowerCase()}`, across === "clients" ? messages(chart.used) : counted(at.fixed, "client")].filter(Boolean).join(", ")}
         note={[conditions(chart.used), !metric.counted && intervalNote(chart.lines), chart.missing.length > 0 && `Without a valid figure: ${chart.missing.join(", ")}.`].filter(Boolean).join(" ")}
-        x={chart.x} y={chart.y} lines={chart.lines} rules={chart.rules}
+        x={chart.x} y={chart.y} lines={chart.lines} rules={chart.rules} grouped={chart.x.ticks!.length < 4}
       />
     </>
   );
@@ -141,6 +141,8 @@ function linesOf(cells: Cell[], measure: Measure, metric: Metric, looks: Map<str
       y: metric.value(cell)!,
       low: metric.interval(cell)?.low,
       high: metric.interval(cell)?.high,
+      unsure: !metric.counted && !metric.interval(cell),
+      note: validText(cell),
     })).sort((a, b) => a.x - b.x),
   }));
 }

@@ -1,5 +1,6 @@
 // Where heap allocations come from: by function, and by call tree.
 
+import { Scroll } from "../export";
 import { useState } from "preact/hooks";
 import { Choice } from "../controls";
 import { distinct, type Allocation, type Branch, type Run, variantTitle } from "../data";
@@ -29,7 +30,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
         <Choice label="End" options={ends.map((allocation) => allocation.end)} chosen={chosen.end} choose={setEnd} />
       </div>
       <p class="note">Functions that allocate memory themselves, in the {chosen.end} of {chosen.variant}: {plain(chosen.calls)} calls.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Allocations by function">
         <table class="allocators">
           <Head title="Function" />
           <tbody>
@@ -42,15 +43,15 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       <h3>By call tree</h3>
       <p class="note">Each line includes the allocations of the functions below it. Functions on one line only call the next; those with less than 2 % of bytes and of objects are left out.</p>
-      <div class="scroll tall" tabIndex={0}>
+      <Scroll name="Allocations by call tree" tall>
         <table class="allocators tree">
           <Head title="Calls" />
           <tbody><Branches branches={chosen.tree} depth={0} /></tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }
@@ -58,7 +59,7 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
 function Totals({ allocations }: { allocations: Allocation[] }) {
   const of = (variant: string, end: string) => allocations.find((allocation) => allocation.variant === variant && allocation.end === end);
   return (
-    <div class="scroll" tabIndex={0}>
+    <Scroll name="Allocations">
       <table>
         <thead>
           <tr>
@@ -91,7 +92,7 @@ function Totals({ allocations }: { allocations: Allocation[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -1,6 +1,7 @@
 // What each choice of an option changes: two variants of a stack that differ in
 // nothing else.
 
+import { Scroll } from "../export";
 import { type Cell, type Contrast, type Effect, type Run, variantTitle } from "../data";
 import { times } from "../format";
 import { usePoint } from "../points";
@@ -39,7 +40,7 @@ const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshak
 export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] }) {
   const shown = effectNames.filter(([metric]) => contrasts.some(({ effects }) => effects.some((effect) => effect.metric === metric)));
   return (
-    <div class="scroll tall" tabIndex={0}>
+    <Scroll name="Contrasts" tall>
       <table class="contrasts">
         <thead>
           <tr>
@@ -58,7 +59,7 @@ export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] 
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -1,5 +1,6 @@
 // What was claimed elsewhere, and what this run says to it.
 
+import { Head, Scroll } from "../export";
 import type { Claim, ClaimFigure, Run } from "../data";
 import { Figure } from "../figure";
 import { bytes, micros, percent, perSecond, plain, times } from "../format";
@@ -13,19 +14,9 @@ export function Claims({ run: { claims } }: { run: Run }) {
       <p class="note">Each claim has one interval, computed from its value in each repeat and corrected for the number of claims. The verdict follows from this interval. Compatible: the effect is as large as claimed. Larger: it is larger. Smaller: there is an effect, and it is smaller. Not seen: it is smaller than claimed, and perhaps there is none. Refuted: there is none, or the value is out of bounds. Reversed: there is the opposite effect. Not put to the test: the figures say nothing about the claim. Underpowered: more repeats are needed. Refused: the figures were measured, but checks refused them.</p>
       {claims.some((claim) => claim.row) && <p class="note">A row such as K12 is the study's letter with the number of a finding: K kernel study, F fast gRPC, C client bottleneck, U users API, Q connection lifecycle.</p>}
       <Claimed claims={claims} />
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Claims">
         <table class="claims">
-          <thead>
-            <tr>
-              <th scope="col">Claim</th>
-              <th scope="col">Row</th>
-              <th scope="col">Verdict</th>
-              <th scope="col" class="number">Claimed</th>
-              <th scope="col" class="number">Here</th>
-              <th scope="col">From</th>
-              <th scope="col" class="number">Repeats</th>
-            </tr>
-          </thead>
+          <Head titles={["Claim", "Row", "Verdict", "#Claimed", "#Here", "From", "#Repeats"]} />
           <tbody>
             {claims.map((claim) => (
               <tr key={claim.says} class={claim.outcome === "not measured" ? "faint" : ""}>
@@ -46,7 +37,7 @@ export function Claims({ run: { claims } }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

@@ -1,6 +1,7 @@
 // How connections lived: who survives when everybody reconnects, at what price,
 // and what resumption buys.
 
+import { Scroll } from "../export";
 import { useMemo } from "preact/hooks";
 import { type Cell, type Run, variantTitle } from "../data";
 import { micros, percent, plain } from "../format";
@@ -57,7 +58,7 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
   const figures = [throughput, p99, clientCPU, serverCPU, serverPeak].filter((metric) => cells.some((cell) => metric.value(cell) !== null));
   const asIs = cells.every(({ connections: { achieved, differs } }) => achieved === 1 && !differs);
   return (
-    <div class="scroll" tabIndex={0}>
+    <Scroll name="Connections">
       <table class="storm">
         <thead>
           <tr>
@@ -96,7 +97,7 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -1,5 +1,6 @@
 // What a request takes: of both ends, and of the network.
 
+import { Head, Scroll } from "../export";
 import { useMemo } from "preact/hooks";
 import { Bars, type Bar } from "../bars";
 import { figures, type Cell, type Direction, type End, type Run, type WireBytes, variantTitle } from "../data";
@@ -49,7 +50,7 @@ export function Ends({ run, looks }: Props) {
         }))}
         show={micros}
       />
-      {alone ? <OfOne cell={alone} shown={shown} /> : <div class="scroll" tabIndex={0}>
+      {alone ? <OfOne cell={alone} shown={shown} /> : <Scroll name="Both ends">
         <table>
           <thead>
             <tr>
@@ -69,7 +70,7 @@ export function Ends({ run, looks }: Props) {
             ))}
           </tbody>
         </table>
-      </div>}
+      </Scroll>}
     </section>
   );
 }
@@ -158,7 +159,7 @@ function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   return (
     <>
       <p class="note">Per request, over the connections in the window and below TLS: bytes, packets, packets per system call, losses per thousand requests, and the transport's own round-trip time.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Traffic">
         <table>
           <thead>
             <tr>
@@ -187,7 +188,7 @@ function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }
@@ -198,17 +199,9 @@ function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   return (
     <>
       <p class="note">The cost of a connection besides its calls, and the time of its first call.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Opening a connection">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">{variantTitle}</th>
-              <th scope="col" class="number">Handshake, sent</th>
-              <th scope="col" class="number">Received</th>
-              <th scope="col" class="number">First call, sent</th>
-              <th scope="col" class="number">Received</th>
-            </tr>
-          </thead>
+          <Head titles={[variantTitle, "#Handshake, sent", "#Received", "#First call, sent", "#Received"]} />
           <tbody>
             {cells.map((cell) => (
               <tr key={cell.key}>
@@ -221,7 +214,7 @@ function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

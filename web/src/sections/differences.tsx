@@ -1,6 +1,7 @@
 // Which differences are real: the clearest and largest as a picture, and every
 // pair at every point as a table, in the order of the scenario.
 
+import { Scroll } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import { useKeptChoice } from "../address";
 import { Choice } from "../controls";
@@ -8,7 +9,7 @@ import { distinct, inOrder, type Cell, type Comparison, type Run, variantTitle }
 import { Forest, type Effect, type Side } from "../forest";
 import { plain, sizes, times } from "../format";
 import type { Look } from "../look";
-import { Swatch } from "../swatch";
+import { Swatch } from "../marks";
 import { Variant } from "../name";
 import { counted, loadText } from "../words";
 import type { Figures } from "../table";
@@ -182,7 +183,7 @@ function PairTable({ run, pairs, known, looks, figures }: TableProps) {
   const sized = rows.some(([, [first]]) => first!.request_bytes + first!.response_bytes > 0);
   const loads = new Set(pairs.map(({ load }) => loadText(load))).size > 1;
   return (
-    <div class="scroll tall" tabIndex={0} role="region" aria-label={`Differences in ${pairs[0]!.part}`}>
+    <Scroll name={`Differences in ${pairs[0]!.part}`} tall>
       <table class="pairs">
         <thead>
           <tr>
@@ -210,7 +211,7 @@ function PairTable({ run, pairs, known, looks, figures }: TableProps) {
           })}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -1,6 +1,7 @@
 // What else the run found: limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
+import { Head, Scroll } from "../export";
 import { inOrder, type Run, variantTitle } from "../data";
 import { Figure } from "../figure";
 import { bytes, micros, plain, sizes, times } from "../format";
@@ -12,7 +13,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
     <section id="limits">
       <h2>A limit of requests in flight</h2>
       <p class="note">Service time begins after the wait for the limit. Response time, which the caller sees, includes this wait.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Limit">
         <table>
           <thead>
             <tr>
@@ -52,7 +53,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }
@@ -63,18 +64,9 @@ export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
     <section id="crossovers">
       <h2>Crossovers</h2>
       <p class="note">The message size from which another stack is faster. An indistinct crossover lies within the noise: do not choose by it.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Crossovers">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Faster below</th>
-              <th scope="col">Faster above</th>
-              <th scope="col" class="number">Clients</th>
-              <th scope="col" class="number">At</th>
-              <th scope="col">Kind</th>
-              <th scope="col">First divided by second, at the sizes around</th>
-            </tr>
-          </thead>
+          <Head titles={["Faster below", "Faster above", "#Clients", "#At", "Kind", "First divided by second, at the sizes around"]} />
           <tbody>
             {crossovers.map((crossover) => (
               <tr key={`${crossover.part} ${crossover.a} ${crossover.b} ${crossover.clients} ${crossover.bytes}`}>
@@ -88,7 +80,7 @@ export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }
@@ -99,20 +91,9 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
     <section id="warm-up">
       <h2>How much warm-up is enough</h2>
       <p class="note">The time that each stack needed until its speed was steady, found afterwards in the warm-up and the window together.</p>
-      <div class="scroll tall" tabIndex={0}>
+      <Scroll name="Warm-up" tall>
         <table>
-          <thead>
-            <tr>
-              <th scope="col">{variantTitle}</th>
-              <th scope="col">Part</th>
-              <th scope="col" class="number">Size</th>
-              <th scope="col" class="number">Clients</th>
-              <th scope="col" class="number">Needed</th>
-              <th scope="col" class="number">Requests</th>
-              <th scope="col" class="number">First 0.1 s, divided by steady state</th>
-              <th scope="col" class="number">Trials settled</th>
-            </tr>
-          </thead>
+          <Head titles={[variantTitle, "Part", "#Size", "#Clients", "#Needed", "#Requests", "#First 0.1 s, divided by steady state", "#Trials settled"]} />
           <tbody>
             {inOrder(cells, warmUps, ({ variant }) => variant).map((need) => (
               <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.response_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
@@ -128,7 +109,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

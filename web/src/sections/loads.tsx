@@ -1,5 +1,6 @@
 // Loads that are not a closed loop: all at once, and on a schedule.
 
+import { Scroll } from "../export";
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../chart";
 import { namesOf, type Cell, type CoursePoint, type Run, variantTitle } from "../data";
@@ -47,7 +48,7 @@ export function Bursts({ run, looks }: Props) {
 function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
   const drained = cells.some((cell) => cell.drain_us !== null);
   return (
-    <div class="scroll" tabIndex={0}>
+    <Scroll name="Answers">
       <table>
         <thead>
           <tr>
@@ -74,7 +75,7 @@ function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
           })}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -1,5 +1,6 @@
 // The machines that measured, where agents of a fleet ran the ends.
 
+import { Scroll } from "../export";
 import type { Cell, Run } from "../data";
 import { micros, percent, perSecond, plain } from "../format";
 import { counted } from "../words";
@@ -11,7 +12,7 @@ export function Machines({ run }: { run: Run }) {
     <section id="machines">
       <h2>Machines</h2>
       <p class="note">Agents of a fleet ran the clients and the server. Each latency is measured on one machine's clock. The clocks were compared before and after each trial, so that the windows could open together: they opened {run.fleet.opened_apart_us ? `within ${micros(run.fleet.opened_apart_us)}` : "at one instant"}. Offsets are from after the last trial, errors are the largest of all trials.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Machines">
         <table>
           <thead>
             <tr>
@@ -35,7 +36,7 @@ export function Machines({ run }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {only ? <div class="scroll" tabIndex={0}><FleetClients cell={only} /></div> : <p class="note">Click a row in the table of cells to see what each client did.</p>}
     </section>
   );

@@ -1,6 +1,7 @@
 // The fairness manifest: what every variant sets that is not its library's
 // default, side by side, so that two variants can be seen to run on equal terms.
 
+import { Scroll } from "../export";
 import type { Run, Setting } from "../data";
 import { distinct } from "../data";
 
@@ -23,7 +24,7 @@ export function Manifest({ run }: { run: Run }) {
         Every setting that differs from its library's default, as reported by the running client and server: one column per variant, one row per setting of an end, with its reason. “·” is the library's default, where other variants of the stack set something else; an empty field means that the stack does not set it. “≠” marks a row in which variants differ.
         {silent.length > 0 && ` Not recorded: ${silent.join(", ")}.`}
       </p>
-      <div class="scroll tall" tabIndex={0}>
+      <Scroll name="Fairness manifest" tall>
         <table class="manifest">
           <thead>
             <tr>
@@ -49,7 +50,7 @@ export function Manifest({ run }: { run: Run }) {
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

@@ -1,5 +1,6 @@
 // What it takes to measure this again.
 
+import { Scroll } from "../export";
 import type { Cell, Run } from "../data";
 import { plain } from "../format";
 import { modeBeside } from "../words";
@@ -37,7 +38,7 @@ function Agreed({ run }: { run: Run }) {
     <>
       <h3>Negotiated</h3>
       <p class="note">What clients and servers negotiated, read from the connections of all trials of a variant.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Negotiated">
         <table class="negotiated">
           <thead>
             <tr>
@@ -48,7 +49,7 @@ function Agreed({ run }: { run: Run }) {
           </thead>
           <tbody>{cells.map((same) => <AgreedRows key={`${same[0]!.variant} ${same[0]!.connection}`} cells={same} />)}</tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

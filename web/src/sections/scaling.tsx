@@ -1,8 +1,9 @@
 // How throughput follows the calls in flight, what it would be if each call ran
 // as it does alone, and what keeps it from that.
 
+import { Head, Scroll } from "../export";
 import { useMemo } from "preact/hooks";
-import { around } from "../axis";
+import { around } from "../marks";
 import { Chart, type Axis, type Line } from "../chart";
 import { type Run, type Scaling, variantTitle } from "../data";
 import { perSecond, plain, sizes, withInterval } from "../format";
@@ -49,7 +50,7 @@ function chartOf(scalings: Scaling[], looks: Map<string, Look>): { x: Axis; y: A
       {
         name, look,
         points: scaling.points.filter((point) => point.throughput_rps !== null).map((point) => ({
-          x: point.clients, y: point.throughput_rps!, low: point.intervals["throughput_rps"]?.low, high: point.intervals["throughput_rps"]?.high,
+          x: point.clients, y: point.throughput_rps!, low: point.intervals["throughput_rps"]?.low, high: point.intervals["throughput_rps"]?.high, unsure: !point.intervals["throughput_rps"],
         })),
       },
       { name: `${name}, law`, look: { ...look, dash: [2, 3] }, points: through("law_rps"), thin: true, beside: true },
@@ -72,23 +73,9 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
   return (
     <>
       <p class="note">The evidence for the sentences, with the most calls in flight: connections opened, requests per system call and per segment, and the share of the time in which a connection had nothing in flight, or was held back by the other side's window or by a full buffer.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Scaling">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">{variantTitle}</th>
-              <th scope="col" class="number">Opened</th>
-              <th scope="col" class="number">In flight</th>
-              <th scope="col" class="number">Of the ideal</th>
-              <th scope="col" class="number">A write</th>
-              <th scope="col" class="number">A segment</th>
-              <th scope="col" class="number">Nothing in flight</th>
-              <th scope="col" class="number">Held back</th>
-              <th scope="col" class="number">Client busy</th>
-              <th scope="col" class="number">Server busy</th>
-              <th scope="col">Law: contention σ, coherency κ, peak</th>
-            </tr>
-          </thead>
+          <Head titles={[variantTitle, "#Opened", "#In flight", "#Of the ideal", "#A write", "#A segment", "#Nothing in flight", "#Held back", "#Client busy", "#Server busy", "Law: contention σ, coherency κ, peak"]} />
           <tbody>
             {scalings.map((scaling) => {
               const { diagnosis: seen, law } = scaling;
@@ -114,7 +101,7 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

@@ -1,6 +1,7 @@
 // The highest rate that keeps the goal, how exactly it is known, and every rate that
 // was tried on the way there.
 
+import { Head, Scroll } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
 import { Choice } from "../controls";
@@ -21,18 +22,9 @@ export function Searches({ run }: { run: Run }) {
     <section id="search">
       <h2>The highest rate that keeps the goal</h2>
       <p class="note">A rate counts as kept or missed when two of up to three tries agree. The rate that half of all tries keep shows how exact the result is.</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Highest rates">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">{variantTitle}</th>
-              <th scope="col">Goal</th>
-              <th scope="col" class="number">Kept</th>
-              <th scope="col" class="number">Missed</th>
-              <th scope="col" class="number">Half of the tries keep the goal at</th>
-              <th scope="col">The knee</th>
-            </tr>
-          </thead>
+          <Head titles={[variantTitle, "Goal", "#Kept", "#Missed", "#Half of the tries keep the goal at", "The knee"]} />
           <tbody>
             {cells.map((one) => (
               <tr key={one.key} class={one.valid ? "" : "invalid"}>
@@ -46,7 +38,7 @@ export function Searches({ run }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       <div class="choices">
         <Choice label="Of" options={cells.map(({ key }) => key)} chosen={cell.key} show={(key) => names.get(cells.find((one) => one.key === key)!)!} choose={choose} />
       </div>

@@ -1,6 +1,7 @@
 // What went wrong, and what was set otherwise than a library or the machine
 // has it.
 
+import { Head, Scroll } from "../export";
 import { type Run, variantTitle } from "../data";
 import { plain, sizes } from "../format";
 import { Manifest } from "./manifest";
@@ -12,21 +13,9 @@ export function Failures({ run }: { run: Run }) {
     <section id="failures">
       <h2>Failures</h2>
       <p class="note">Failed requests by class of error, over all measured trials, with the first error of each class word for word.</p>
-      <div class="scroll tall" tabIndex={0}>
+      <Scroll name="Failures" tall>
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Class</th>
-              <th scope="col">Code</th>
-              <th scope="col" class="number">Requests</th>
-              <th scope="col" class="number">Of</th>
-              <th scope="col">{variantTitle}</th>
-              <th scope="col">Connection</th>
-              <th scope="col" class="number">Clients</th>
-              <th scope="col" class="number">Size</th>
-              <th scope="col">First</th>
-            </tr>
-          </thead>
+          <Head titles={["Class", "Code", "#Requests", "#Of", variantTitle, "Connection", "#Clients", "#Size", "First"]} />
           <tbody>
             {rows.map(({ cell, failure }) => (
               <tr key={`${cell.key} ${failure.class} ${failure.code}`}>
@@ -43,7 +32,7 @@ export function Failures({ run }: { run: Run }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }
@@ -58,17 +47,9 @@ export function Setup({ run }: { run: Run }) {
       {limits.length > 0 && (
         <>
           <p class="note">The machine's limits, each in the trial that came nearest to it.</p>
-          <div class="scroll" tabIndex={0}>
+          <Scroll name="Limits of the machine">
             <table>
-              <thead>
-                <tr>
-                  <th scope="col">Limit</th>
-                  <th scope="col" class="number">Needed</th>
-                  <th scope="col" class="number">There</th>
-                  <th scope="col">Note</th>
-                  <th scope="col">Nearest</th>
-                </tr>
-              </thead>
+              <Head titles={["Limit", "#Needed", "#There", "Note", "Nearest"]} />
               <tbody>
                 {limits.map((limit) => (
                   <tr key={limit.name} class={limit.short ? "invalid" : ""}>
@@ -81,7 +62,7 @@ export function Setup({ run }: { run: Run }) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         </>
       )}
     </section>

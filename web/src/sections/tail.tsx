@@ -1,5 +1,6 @@
 // Which stack has the shortest tail, and where more clients stop paying.
 
+import { Head, Scroll } from "../export";
 import type { Rule } from "../chart";
 import { type Knee, type Run, variantTitle } from "../data";
 import { plain, sizes, withInterval } from "../format";
@@ -35,18 +36,9 @@ function Knees({ knees }: { knees: Knee[] }) {
   return (
     <details>
       <summary>All knees, and why some curves have none</summary>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name="Knees">
         <table>
-          <thead>
-            <tr>
-              <th scope="col">{variantTitle}</th>
-              <th scope="col">Part</th>
-              <th scope="col">Connection</th>
-              <th scope="col" class="number">Size</th>
-              <th scope="col">Of</th>
-              <th scope="col">Clients at the knee</th>
-            </tr>
-          </thead>
+          <Head titles={[variantTitle, "Part", "Connection", "#Size", "Of", "Clients at the knee"]} />
           <tbody>
             {knees.map((knee) => (
               <tr key={`${knee.part} ${knee.variant} ${knee.connection} ${knee.request_bytes} ${knee.response_bytes} ${knee.by}`}>
@@ -60,7 +52,7 @@ function Knees({ knees }: { knees: Knee[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </details>
   );
 }

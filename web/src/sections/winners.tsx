@@ -3,12 +3,13 @@
 // over several of both.
 
 import { useMemo, useState } from "preact/hooks";
+import { Export } from "../export";
 import { Choice } from "../controls";
 import { distinct, type Cell, type Comparison, type Run } from "../data";
 import { micros, sizes, times } from "../format";
 import type { Look } from "../look";
 import { latencyMetrics, shows, throughput, type Metric } from "../metrics";
-import { Swatch } from "../swatch";
+import { Swatch } from "../marks";
 import { counted, loadText } from "../words";
 
 interface Props {
@@ -129,6 +130,7 @@ export function Winners({ run, looks }: Props) {
           {names.map((name) => <li key={name}><Swatch look={looks.get(name)!} /> {name}</li>)}
           {sure < known && <li><i class="tile unsure" /> the lead may be chance</li>}
         </ul>
+        <Export name={`${label}: the best stack`} />
       </figure>
     </section>
   );

@@ -1,5 +1,6 @@
 // What was answered, what failed, and over which connections.
 
+import { Head, Scroll } from "../export";
 import type { Cell } from "../data";
 import { micros, percent, plain } from "../format";
 import type { AtPoint } from "../points";
@@ -36,15 +37,9 @@ function Statuses({ cell: { statuses = [] } }: { cell: Cell }) {
   if (statuses.length === 0) return null;
   const all = statuses.reduce((sum, { count }) => sum + count, 0);
   return (
-    <div class="scroll" tabIndex={0}>
+    <Scroll name="Statuses">
       <table class="statuses">
-        <thead>
-          <tr>
-            <th scope="col">Status</th>
-            <th scope="col" class="number">Answers</th>
-            <th scope="col">Share</th>
-          </tr>
-        </thead>
+        <Head titles={["Status", "#Answers", "Share"]} />
         <tbody>
           {statuses.map(({ name, count, bad }) => (
             <tr key={name}>
@@ -60,7 +55,7 @@ function Statuses({ cell: { statuses = [] } }: { cell: Cell }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
@@ -68,16 +63,9 @@ function Errors({ cell }: { cell: Cell }) {
   const { failures } = cell.survival;
   if (failures.length === 0) return null;
   return (
-    <div class="scroll" tabIndex={0}>
+    <Scroll name="Errors">
       <table class="errors">
-        <thead>
-          <tr>
-            <th scope="col">Error of the failed calls</th>
-            <th scope="col">Code</th>
-            <th scope="col" class="number">Calls</th>
-            <th scope="col">The first of them</th>
-          </tr>
-        </thead>
+        <Head titles={["Error of the failed calls", "Code", "#Calls", "The first of them"]} />
         <tbody>
           {failures.map((failure) => (
             <tr key={`${failure.class} ${failure.code}`}>
@@ -89,7 +77,7 @@ function Errors({ cell }: { cell: Cell }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

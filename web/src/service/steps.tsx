@@ -6,7 +6,7 @@ import { distinct, type Cell, type Run } from "../data";
 import { plain } from "../format";
 import type { Look } from "../look";
 import { latencyMetrics, throughput, type Metric } from "../metrics";
-import { counted } from "../words";
+import { counted, validText } from "../words";
 
 interface Props {
   run: Run;
@@ -43,7 +43,7 @@ export function Steps({ run, looks }: Props) {
 function linesOf(cells: Cell[], looks: Map<string, Look>, metric: Metric): Line[] {
   return [...Map.groupBy(cells, (cell) => cell.variant)].map(([variant, same]): Line => ({
     name: variant, look: looks.get(variant)!,
-    points: same.filter((cell) => metric.value(cell) !== null).map((cell) => ({ x: cell.clients, y: metric.value(cell)!, ...metric.interval(cell) })),
+    points: same.filter((cell) => metric.value(cell) !== null).map((cell) => ({ x: cell.clients, y: metric.value(cell)!, ...metric.interval(cell), unsure: !metric.interval(cell), note: validText(cell) })),
   })).filter(({ points }) => points.length > 0);
 }
 

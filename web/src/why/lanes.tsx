@@ -1,7 +1,7 @@
 // Bars of a call's stages: one after the other, the client's above the server's, on one axis.
 
 import type { ComponentChildren } from "preact";
-import { linearTicks } from "../axis";
+import { linearTicks } from "../marks";
 import type { Stage } from "../data";
 import { micros, short } from "../format";
 

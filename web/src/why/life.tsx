@@ -1,5 +1,6 @@
 // The life of one call: its stages one after the other, on one axis for all stacks.
 
+import { Export } from "../export";
 import { distinct, type Insight, type Life } from "../data";
 import { micros, plain, times } from "../format";
 import { counted } from "../words";
@@ -28,6 +29,7 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
         <summary>Figures of this chart</summary>
         <div class="scroll" tabIndex={0}><Figures bars={bars} /></div>
       </details>
+      <Export name={`The life of one call, ${where}`} />
     </figure>
   );
 }

@@ -1,5 +1,6 @@
 // How it was seen: what each probe cost, and what it could not see.
 
+import { Scroll } from "../export";
 import { Fragment } from "preact";
 import { distinct, type Insight, type Pass } from "../data";
 import { times } from "../format";
@@ -8,7 +9,7 @@ export function Passes({ insights }: { insights: Insight[] }) {
   const probes = distinct(insights.flatMap(({ passes }) => passes.map(({ probe }) => probe)));
   const passOf = (insight: Insight, probe: string) => insight.passes.find((pass) => pass.probe === probe);
   return (
-    <div class="scroll" tabIndex={0}>
+    <Scroll name="Passes of the probes">
       <table class="passes">
         <thead>
           <tr>
@@ -36,7 +37,7 @@ export function Passes({ insights }: { insights: Insight[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

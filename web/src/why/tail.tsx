@@ -1,5 +1,6 @@
 // The slow calls of the compared cells beside their median calls, stage by stage.
 
+import { Head, Scroll } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import { cellOf, type Insight, type PackedProfile, type Profiles, type Tail } from "../data";
 import { Steps } from "../flame/beside";
@@ -95,18 +96,9 @@ function TailTable({ variant, tail }: { variant: string; tail: Tail }) {
   return (
     <div class="explained" data-table="tail">
       <p class="note">{variant}: {plain(tail.slow_calls)} slow and {plain(tail.median_calls)} median calls of {plain(tail.calls)}</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name={`${variant}: slow and median calls`}>
         <table>
-          <thead>
-            <tr>
-              <th scope="col">Stage, µs per call</th>
-              <th scope="col" class="number">Median calls</th>
-              <th scope="col" class="number">Slow calls</th>
-              <th scope="col" class="number">Difference</th>
-              <th scope="col" class="number">Share of it</th>
-              <th scope="col" class="number">Share of variance</th>
-            </tr>
-          </thead>
+          <Head titles={["Stage, µs per call", "#Median calls", "#Slow calls", "#Difference", "#Share of it", "#Share of variance"]} />
           <tbody>
             {tail.stages.map((stage) => (
               <tr key={stage.name}>
@@ -128,7 +120,7 @@ function TailTable({ variant, tail }: { variant: string; tail: Tail }) {
             </tr>
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </div>
   );
 }
