@@ -40,11 +40,11 @@ stay as they are.
 
 For several runs it writes one page, with the cells of all: every variant gets
 the name of its run, as in grpc:run=before, and each run is compared with the
-first one. To see only what became faster or slower, use diff.`,
+first one. Give the runs short labels: before=DIR after=DIR. To see only what became faster or slower, use diff.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
   wirelab report results --columns P90,P99.9,max
   wirelab report results --json | jq '.cells[0].service_us.p99'
-  wirelab report before after -o both.html`,
+  wirelab report before=wirelab-runs/compare-20260102-150405 after=results -o both.html`,
 		Args: argumentCount(1, math.MaxInt, "one run's directory, or several"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -66,11 +66,13 @@ first one. To see only what became faster or slower, use diff.`,
 }
 
 // reportRuns writes and prints one report of several runs.
-func (a *app) reportRuns(directories []string, output outputFlags) error {
-	names := publish.ShortNames(directories)
+func (a *app) reportRuns(runsWithLabels []string, output outputFlags) error {
+	names, directories, err := publish.LabelledRuns(runsWithLabels)
+	if err != nil {
+		return usageError(err)
+	}
 	runs := make([]*report.Run, len(directories))
 	for i, directory := range directories {
-		var err error
 		if runs[i], err = a.readRun(directory); err != nil {
 			return usageError(fmt.Errorf("%s: %w", directory, err))
 		}

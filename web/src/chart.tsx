@@ -120,7 +120,7 @@ function Plot({ title, x, y, lines, rules, grouped, zoom, setZoom }: PlotProps) 
   const [hover, setHover] = useState<number | null>(null);
   const [drag, setDrag] = useState<Range | null>(null); // in pixels
   useEffect(() => {
-    const resized = new ResizeObserver(() => setWidth(holder.current!.clientWidth));
+    const resized = new ResizeObserver((seen) => setWidth(seen[0]!.contentRect.width));
     resized.observe(holder.current!);
     return () => resized.disconnect();
   }, []);
@@ -166,7 +166,7 @@ function Plot({ title, x, y, lines, rules, grouped, zoom, setZoom }: PlotProps) 
           {drag && <rect x={Math.min(...drag)} y={edge.top} width={Math.abs(drag[1] - drag[0])} height={height - edge.bottom - edge.top} fill="var(--link)" opacity="0.15" />}
         </svg>
       )}
-      {scales && at !== undefined && <Tip x={x} y={y} lines={lines} at={at} left={scales.at(at)} />}
+      {scales && at !== undefined && <Tip x={x} y={y} lines={lines} at={at} left={scales.at(at)} late={scales.at(at) > width / 2} />}
     </div>
   );
 }
@@ -290,11 +290,11 @@ function Ruled({ rule, scale, line, width }: { rule: Rule; scale: Scale; line: n
   );
 }
 
-function Tip({ x, y, lines, at, left }: { x: Axis; y: Axis; lines: Line[]; at: number; left: number }) {
+function Tip({ x, y, lines, at, left, late }: { x: Axis; y: Axis; lines: Line[]; at: number; left: number; late: boolean }) {
   const known = lines.flatMap((line) => line.points.filter((point) => point.x === at).map((point) => ({ line, point })));
   known.sort((a, b) => b.point.y - a.point.y);
   return (
-    <div class="tip" style={{ left: `clamp(8rem, ${left}px, 100% - 8rem)` }}>
+    <div class="tip" style={late ? { right: `calc(100% - ${left - 12}px)` } : { left: `${left + 12}px` }}>
       <b>{x.label} {x.show(at)}</b>
       {known.map(({ line, point }) => (
         <div key={`${line.name} ${point.y}`}>

@@ -28,34 +28,3 @@ export function Choice<T extends string | number>({ label, options, chosen, show
     </fieldset>
   );
 }
-
-interface FilterProps<T extends string | number> {
-  label: string;
-  options: T[];
-  left: Set<T>; // out
-  show?: (option: T) => string;
-  change: (left: Set<T>) => void;
-}
-
-/** Any of a few. */
-export function Filter<T extends string | number>({ label, options, left, show = String, change }: FilterProps<T>) {
-  if (options.length < 2) return null;
-  const toggle = (option: T) => {
-    const next = new Set(left);
-    if (!next.delete(option)) next.add(option);
-    change(next);
-  };
-  return (
-    <fieldset class="choice filter">
-      <legend>{label}</legend>
-      <div class="options">
-        {options.map((option) => (
-          <label key={option}>
-            <input type="checkbox" checked={!left.has(option)} onChange={() => toggle(option)} />
-            <span>{show(option)}</span>
-          </label>
-        ))}
-      </div>
-    </fieldset>
-  );
-}

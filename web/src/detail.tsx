@@ -5,7 +5,7 @@ import type { Cell, Latencies } from "./data";
 import { micros, perSecond, plain } from "./format";
 import { cellMetrics, latencyMetrics, type Metric } from "./metrics";
 import { FleetClients } from "./sections/machines";
-import { counted, loadText } from "./words";
+import { counted, loadText, validText } from "./words";
 
 export function CellDetail({ cell }: { cell: Cell }) {
   return (
@@ -39,7 +39,7 @@ function Intervals({ cell }: { cell: Cell }) {
       <>
         <th scope="row">{metric.label}</th>
         <td class="number">{metric.show(metric.value(cell))}</td>
-        <td class="faint">{interval && `${metric.show(interval.low)} to ${metric.show(interval.high)}`}</td>
+        <td class="faint">{interval ? `${metric.show(interval.low)} to ${metric.show(interval.high)}` : metric.value(cell) !== null && `no interval: ${validText(cell)}`}</td>
       </>
     );
   };

@@ -31,11 +31,12 @@ interface Props {
   above: string;
   effects: Effect[]; // the most telling first
   few: number; // shown until the rest is asked for
+  rest?: string; // what is known of the others
   gap?: number; // least distance of two ticks, in percent of the strip
   heading?: "h2" | "h3"; // level of the title
 }
 
-export function Forest({ title, note, subject, below, above, effects, few, gap = 9, heading: Heading = "h3" }: Props) {
+export function Forest({ title, note, subject, below, above, effects, few, rest, gap = 9, heading: Heading = "h3" }: Props) {
   const [all, setAll] = useState(false);
   const shown = all ? effects : effects.slice(0, few);
   const place = around1(shown);
@@ -86,6 +87,7 @@ export function Forest({ title, note, subject, below, above, effects, few, gap =
       {effects.length > few && (
         <p class="more"><button type="button" class="plain" onClick={() => setAll(!all)}>{all ? `Show the first ${few}` : `Show all ${plain(effects.length)}`}</button> <small>{all ? "" : `${counted(few, "line")} of ${plain(effects.length)}`}</small></p>
       )}
+      {rest && <p class="note">{rest}.</p>}
       <Export name={title} />
     </figure>
   );

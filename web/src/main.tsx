@@ -2,9 +2,10 @@
 // run's figures lie in it, and nothing is asked of any server.
 
 import { render, type ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { goToSection } from "./address";
 import { ofEnds, readRun, type Cell, type Run } from "./data";
+import { useFilter } from "./filter";
 import { looksOf, type Look } from "./look";
 import { cellMetrics } from "./metrics";
 import { Allocations } from "./sections/allocations";
@@ -15,8 +16,9 @@ import { Bursts, bursts, Courses, scheduled, Steady, steady } from "./sections/l
 import { Choices, hasChoices } from "./sections/choices";
 import { Connections, hasConnections } from "./sections/connections";
 import { Bytes, Ends, hasBytes, hasEnds } from "./sections/costs";
-import { Crossovers, effectsOf, Limits, WarmUps } from "./sections/effects";
+import { Crossovers, Limits, WarmUps } from "./sections/effects";
 import { Differences } from "./sections/differences";
+import { Glossary } from "./sections/glossary";
 import { at, hasCurve, Percentiles } from "./sections/percentiles";
 import { Levers } from "./sections/levers";
 import { Machines } from "./sections/machines";
@@ -28,120 +30,110 @@ import { Failures, Setup } from "./sections/setup";
 import { hasTail, Tail } from "./sections/tail";
 import { Verdict } from "./sections/verdict";
 import { mapped, Winners } from "./sections/winners";
-import { serviceSections, usePage } from "./service/page";
+import { isService, serviceSections } from "./service/page";
 import { Why, type StacksAsked } from "./sections/why";
+
+/** A section, if it has something to say. */
+export type Section = [id: string, title: string, shown: boolean, content: () => ComponentChildren];
+
+const openAtFirst = 6; // sections, as far as they end above the height; the rest is folded, so that the page can be looked over
+const openHeight = 4200; // pixels
 
 function App({ run }: { run: Run }) {
   const looks = useMemo(() => looksOf(run.cells, run.stacks), []);
-  const [picked, setPicked] = useState(() => usualPick(run.cells));
+  const { shown, bar, key } = useFilter({ run, looks });
   const [stacks, setStacks] = useState<StacksAsked | null>(null);
-  const pick = (key: string) => {
-    const next = new Set(picked);
-    if (!next.delete(key)) next.add(key);
-    setPicked(next);
-  };
-  const service = usePage({ run, looks });
-  const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
-  const all: [id: string, title: string, shown: boolean][] = [
-    ...serviceSections(run),
-    ["levers", "Levers", run.levers.length > 0],
-    ["claims", "Claims", run.claims.length > 0],
-    ["scaling", "In flight", run.scalings.length > 0],
-    ["search", "Search", searched(run).length > 0],
-    ["bursts", "Bursts", bursts(run).length > 0],
-    ["course", "Over time", !service && scheduled(run).length > 0],
-    ["connections", "Connections", !service && hasConnections(run)],
-    ["choices", "Choices", hasChoices(run)],
-    ["winners", "Winners", mapped(run).length > 0],
-    ["cells", service ? "All figures" : "Cells", true],
-    ["failures", "Failures", !service && failed],
-    ["size", "Size", hasAgainst(run.cells, "request_bytes")],
-    ["concurrency", "Concurrency", hasAgainst(run.cells, "clients")],
-    ["percentiles", "Percentiles", !service && run.cells.some(hasCurve)],
-    ["steady", "Over the window", !service && steady(run).length > 0],
-    ["tail", "Tail", hasTail(run)],
-    ["ends", "Both ends", !service && hasEnds(run)],
-    ["bytes", "On the wire", hasBytes(run)],
-    ["why", "Why", run.insights.length > 0],
-    ["profiles", "Call stacks", ofEnds(run.profiles).length > 0],
-    ["allocations", "Allocations", run.allocations.length > 0],
-    ...effectsOf(run),
-    ["machines", "Machines", run.fleet !== undefined],
-    ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0],
-    ["reproduce", "Reproduce", true],
-  ];
-  const shown = new Set(all.filter(([, , has]) => has).map(([id]) => id));
+  const [[pickedFor, picked], setPicked] = useState<[string, Set<string>]>(() => [key, usualPick(shown.cells)]);
+  const ticked = pickedFor === key ? picked : usualPick(shown.cells);
+  const pick = (cell: string) => setPicked([key, ticked.has(cell) ? new Set([...ticked].filter((one) => one !== cell)) : new Set([...ticked, cell])]);
+  const sections = sectionsOf({ run: shown, looks, picked: ticked, pick, stacks, setStacks }).filter(([, , has]) => has);
+  useLayoutEffect(() => {
+    const folds = [...document.querySelectorAll<HTMLDetailsElement>(".fold[open]")];
+    for (const fold of folds.slice(1)) fold.open = fold.getBoundingClientRect().bottom + scrollY <= openHeight;
+  }, []);
   return (
     <>
       <Verdict run={run} />
-      <nav aria-label="Sections">
-        {all.filter(([, , has]) => has).map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
+      <nav aria-label="Sections" id="contents">
+        {sections.map(([id, title]) => <a key={id} href={`#${id}`}>{title}</a>)}
       </nav>
+      {bar}
       <main>
-        {service?.first}
-        {service?.latency}
-        {service?.answers}
-        {service && <Ends run={run} looks={looks} />}
-        <Rest folded={service !== null} titles={all.slice(all.findIndex(([id]) => id === "checks")).filter(([, , has]) => has).map(([, title]) => title)}>
-        {service?.checks}
-        <Levers run={run} />
-        <Claims run={run} />
-        <Scalings run={run} looks={looks} />
-        <Searches run={run} />
-        <Bursts run={run} looks={looks} />
-        {shown.has("course") && <Courses run={run} looks={looks} />}
-        {shown.has("connections") && <Connections run={run} looks={looks} />}
-        <Choices run={run} />
-        <Winners run={run} looks={looks} />
-        <Cells run={run} looks={looks} picked={picked} pick={service ? null : pick} />
-        {shown.has("failures") && <Failures run={run} />}
-        {shown.has("size") && (
-          <section id="size">
-            <h2>Against message size</h2>
-            <Against across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
-          </section>
-        )}
-        <Concurrency run={run} looks={looks} />
-        {shown.has("percentiles") && <Percentiles cells={run.cells} looks={looks} picked={picked} setPicked={setPicked} closedTail={run.closed_tail} />}
-        {shown.has("steady") && <Steady run={run} looks={looks} />}
-        {shown.has("tail") && <Tail run={run} looks={looks} />}
-        {!service && <Ends run={run} looks={looks} />}
-        <Bytes run={run} looks={looks} />
-        <Why run={run} showStacks={setStacks} />
-        <Profiles run={run} asked={stacks} />
-        <Allocations run={run} />
-        <Differences run={run} looks={looks} />
-        <Limits run={run} />
-        <Crossovers run={run} />
-        <WarmUps run={run} />
-        <Machines run={run} />
-        <Setup run={run} />
-        <Reproduce run={run} />
-        </Rest>
+        {sections.map(([id, title, , content], place) => <Fold key={id} id={id} title={title} usual={place < openAtFirst}><Keyed key={key}>{content()}</Keyed></Fold>)}
       </main>
     </>
   );
 }
 
-/** What few readers of one service's page look for is folded; a link to a section in it opens it. */
-function Rest({ folded, titles, children }: { folded: boolean; titles: string[]; children: ComponentChildren }) {
-  if (!folded) return <>{children}</>;
+/** What is built anew when the filter changes. */
+const Keyed = ({ children }: { children: ComponentChildren }) => <>{children}</>;
+
+/** A section that can be folded; a link to it opens it. */
+function Fold({ title, usual, children }: { id: string; title: string; usual: boolean; children: ComponentChildren }) {
+  const [open, setOpen] = useState(usual);
   return (
-    <details class="rest" id="rest">
-      <summary>More: {titles.join(", ").toLowerCase()}</summary>
+    <details class="fold" open={open} onToggle={(event) => { if (event.target === event.currentTarget) setOpen(event.currentTarget.open); }}>
+      <summary>{title}</summary>
       {children}
     </details>
   );
 }
 
-function Concurrency({ run, looks }: { run: Run; looks: Map<string, Look> }) {
-  if (!hasAgainst(run.cells, "clients")) return null;
-  return (
-    <section id="concurrency">
-      <h2>Against concurrency</h2>
-      <Against across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
-    </section>
-  );
+interface Shown {
+  run: Run;
+  looks: Map<string, Look>;
+  picked: Set<string>;
+  pick: (key: string) => void;
+  stacks: StacksAsked | null;
+  setStacks: (asked: StacksAsked) => void;
+}
+
+function sectionsOf({ run, looks, picked, pick, stacks, setStacks }: Shown): Section[] {
+  const service = isService(run);
+  const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
+  const ends: Section = ["ends", "Both ends", hasEnds(run), () => <Ends run={run} looks={looks} />];
+  return [
+    ...serviceSections({ run, looks }).flatMap((one): Section[] => (one[0] === "checks" ? [ends, one] : [one])),
+    ["why", "Why", run.insights.length > 0, () => <Why run={run} showStacks={setStacks} />],
+    ["levers", "Levers", run.levers.length > 0, () => <Levers run={run} />],
+    ["claims", "Claims", run.claims.length > 0, () => <Claims run={run} />],
+    ["scaling", "In flight", run.scalings.length > 0, () => <Scalings run={run} looks={looks} />],
+    ["search", "Search", searched(run).length > 0, () => <Searches run={run} />],
+    ["bursts", "Bursts", bursts(run).length > 0, () => <Bursts run={run} looks={looks} />],
+    ["course", "Over time", !service && scheduled(run).length > 0, () => <Courses run={run} looks={looks} />],
+    ["connections", "Connections", !service && hasConnections(run), () => <Connections run={run} looks={looks} />],
+    ["choices", "Choices", hasChoices(run), () => <Choices run={run} />],
+    ["winners", "Winners", mapped(run).length > 0, () => <Winners run={run} looks={looks} />],
+    ["cells", service ? "All figures" : "Cells", true, () => <Cells run={run} looks={looks} picked={picked} pick={service ? null : pick} />],
+    ["failures", "Failures", !service && failed, () => <Failures run={run} />],
+    ["size", "Size", hasAgainst(run.cells, "request_bytes"), () => (
+      <section id="size">
+        <h2>Against message size</h2>
+        <Against across="request_bytes" cells={run.cells} looks={looks} further={cellMetrics} />
+      </section>
+    )],
+    ["concurrency", "Concurrency", hasAgainst(run.cells, "clients"), () => (
+      <section id="concurrency">
+        <h2>Against concurrency</h2>
+        <Against across="clients" cells={run.cells} looks={looks} further={cellMetrics} />
+      </section>
+    )],
+    ["comparisons", "Differences", run.comparisons.length > 0, () => <Differences run={run} looks={looks} />],
+    ["percentiles", "Percentiles", !service && run.cells.some(hasCurve), () => <Percentiles cells={run.cells} looks={looks} picked={picked} closedTail={run.closed_tail} />],
+    ["steady", "Over the window", !service && steady(run).length > 0, () => <Steady run={run} looks={looks} />],
+    ["tail", "Tail", hasTail(run), () => <Tail run={run} looks={looks} />],
+    ...(service ? [] : [ends]),
+    ["bytes", "On the wire", hasBytes(run), () => <Bytes run={run} looks={looks} />],
+    ["profiles", "Call stacks", ofEnds(run.profiles).length > 0, () => <Profiles run={run} asked={stacks} />],
+    ["allocations", "Allocations", run.allocations.length > 0, () => <Allocations run={run} />],
+    ["limits", "Limit", run.limits.length > 0, () => <Limits run={run} />],
+    ["crossovers", "Crossovers", run.crossovers.length > 0, () => <Crossovers run={run} />],
+    ["warm-up", "Warm-up", run.warm_ups.length > 0, () => <WarmUps run={run} />],
+    ["machines", "Machines", run.fleet !== undefined, () => <Machines run={run} />],
+    ["setup", "Set-up", run.settings.length + run.machine_limits.length > 0, () => <Setup run={run} />],
+    ["reproduce", "Reproduce", true, () => <Reproduce run={run} />],
+    ["glossary", "Glossary", true, () => <Glossary />],
+  ];
 }
 
 /** All stacks where most is to be seen: the busiest point that most of them reached. */
@@ -154,7 +146,7 @@ function usualPick(cells: Cell[]): Set<string> {
   return new Set(best.map((cell) => cell.key));
 }
 
-// The charts read the colours of the style sheet when they draw, so the print
+// Flame graphs read the colours of the style sheet when they draw, so the print
 // colours must be in force before they draw for the printer: this listener is
 // the first.
 addEventListener("beforeprint", () => document.documentElement.classList.add("printing"));

@@ -1,42 +1,30 @@
-// One point of the matrix at a time: what variants are held against each other.
+// One point of the matrix: what variants are held against each other. The page's filter chooses it.
 
-import { useState } from "preact/hooks";
-import { Choice } from "./controls";
 import { distinct, type Cell } from "./data";
 import { absent, plain, sizes } from "./format";
 
 export interface AtPoint {
   cells: Cell[];
-  choices: preact.ComponentChildren;
+  where: preact.ComponentChildren; // which of several points it is
   text: string; // where it is
   size: string;
 }
 
-/** The cells of one point, and the choices that lead to others. It begins where most is asked of a stack. */
-export function usePoint(cells: Cell[], usualPart?: string): AtPoint {
+/** The cells of one point of those that the filter lets through: where most is asked of a stack. */
+export function pointOf(cells: Cell[], usualPart?: string): AtPoint {
   const sizeOf = (cell: Cell) => sizes(cell.request_bytes, cell.response_bytes);
-  const [wanted, setWanted] = useState<{ part?: string; size?: string; clients?: number }>({});
-  const oneOf = <T,>(options: T[], choice: T | undefined, usual: T | undefined) => (choice !== undefined && options.includes(choice) ? choice : usual);
-
-  const parts = distinct(cells.map((cell) => cell.part));
-  const part = oneOf(parts, wanted.part, oneOf(parts, usualPart, parts[0]));
+  const part = cells.some((cell) => cell.part === usualPart) ? usualPart : cells[0]?.part;
   const inPart = cells.filter((cell) => cell.part === part);
-  const all = distinct(inPart.map(sizeOf));
-  const size = oneOf(all, wanted.size, all[0]);
-  const ofSize = inPart.filter((cell) => sizeOf(cell) === size);
-  const counts = distinct(ofSize.map((cell) => cell.clients));
-  const clients = oneOf(counts, wanted.clients, counts.at(-1));
-  const choices = (
-    <div class="choices">
-      <Choice label="Part" options={parts} chosen={part ?? ""} choose={(next) => setWanted({ ...wanted, part: next })} />
-      <Choice label="Message size" options={all} chosen={size ?? ""} choose={(next) => setWanted({ ...wanted, size: next })} />
-      <Choice label="Clients" options={counts} chosen={clients ?? 0} show={plain} choose={(next) => setWanted({ ...wanted, clients: next })} />
-    </div>
-  );
-  return {
-    cells: ofSize.filter((cell) => cell.clients === clients),
-    choices,
-    size: size ?? "",
-    text: [`${plain(clients)} client${clients === 1 ? "" : "s"}`, size !== absent && `${size} messages`].filter(Boolean).join(", "),
-  };
+  const size = inPart[0] ? sizeOf(inPart[0]) : "";
+  const clients = distinct(inPart.filter((cell) => sizeOf(cell) === size).map((cell) => cell.clients)).at(-1);
+  const there = inPart.filter((cell) => sizeOf(cell) === size && cell.clients === clients);
+  const text = [`${plain(clients)} client${clients === 1 ? "" : "s"}`, size !== absent && `${size} messages`].filter(Boolean).join(", ");
+  const parts = new Set(cells.map((cell) => cell.part)).size > 1;
+  const several = new Set(cells.map((cell) => `${cell.part} ${sizeOf(cell)} ${cell.clients}`)).size > 1;
+  return { cells: there, text, size, where: several && <Where text={`${parts ? `${part}, ` : ""}${text}`} /> };
+}
+
+/** Which point is shown. */
+export function Where({ text }: { text: string }) {
+  return <p class="note where">Shown: {text}. <a href="#filter">Choose another</a></p>;
 }

@@ -88,6 +88,7 @@ export interface Run {
   started: string;
   command: string;
   machine: string;
+  tool: string;
   host: Record<string, unknown>;
   stacks: string[];
   closed_tail: string;

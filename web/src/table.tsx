@@ -5,12 +5,13 @@ import { Scroll } from "./export";
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { useKept } from "./address";
-import { type Cell, variantTitle } from "./data";
+import { type Cell, type Run, variantTitle } from "./data";
 import { CellDetail } from "./detail";
-import { perSecond, plain, sizes } from "./format";
+import { absent, perSecond, plain, sizes } from "./format";
 import type { Look } from "./look";
 import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Clock, type Metric } from "./metrics";
 import { Swatch } from "./marks";
+import { provenBest } from "./sections/winners";
 import { loadText } from "./words";
 
 interface Column {
@@ -30,7 +31,8 @@ interface Sort {
 export type Figures = "main" | "all";
 
 interface Props {
-  cells: Cell[];
+  run: Run;
+  cells: Cell[]; // of the run, those that are shown
   looks: Map<string, Look>;
   clock: Clock;
   figures: Figures;
@@ -38,11 +40,11 @@ interface Props {
   pick: ((key: string) => void) | null; // null: there are no curves to pick for
 }
 
-export function CellTable({ cells, looks, clock, figures, picked, pick }: Props) {
+export function CellTable({ run, cells, looks, clock, figures, picked, pick }: Props) {
   const [[kept], keep] = useKept("sort");
   const sort = kept ? { id: kept.replace(/^-/, ""), down: kept.startsWith("-") } : null;
   const [open, setOpen] = useState<string | null>(null);
-  const columns = useMemo(() => columnsFor(cells, clock).filter(({ id }) => (figures === "all" ? id !== "cpu" : !details.has(id))), [cells, clock, figures]);
+  const columns = useMemo(() => columnsFor(run, cells, clock).filter(({ id }) => (figures === "all" ? id !== "cpu" : !details.has(id))), [cells, clock, figures]);
   const rows = useMemo(() => sorted(cells, columns, sort), [cells, columns, kept]);
   const order = (id: string) => (sort?.id !== id ? "none" : sort.down ? "descending" : "ascending");
   const turn = (id: string) => keep(sort?.id !== id ? [id] : sort.down ? [] : [`-${id}`]);
@@ -76,7 +78,7 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
                     </button>
                   </th>
                 ) : (
-                  <td key={column.id} class={column.number ? "number" : column.id}>{column.show(cell)}</td>
+                  <td key={column.id} class={column.number ? "number" : column.id} data-title={column.title}>{column.show(cell)}</td>
                 )))}
               </tr>
               {open === cell.key && (
@@ -96,10 +98,12 @@ export function CellTable({ cells, looks, clock, figures, picked, pick }: Props)
 /** Columns that only those who ask for all figures see. */
 const details = new Set(["p90", "p999", "p9999", "max", tail.id, clientCPU.id, serverCPU.id, "connection"]);
 
-function columnsFor(cells: Cell[], clock: Clock): Column[] {
+function columnsFor(run: Run, cells: Cell[], clock: Clock): Column[] {
   const text = (id: string, title: string, show: (cell: Cell) => string): Column => ({ id, title, number: false, value: show, show });
   const whole = (id: string, title: string, value: (cell: Cell) => number, show: (cell: Cell) => string): Column => ({ id, title, number: true, value, show });
   const metric = (of: Metric): Column => ({ id: of.id, title: of.label, number: true, value: of.value, show: (cell) => of.show(of.value(cell)) });
+  const best = new Map(cells.map((cell) => [cell, provenBest(run, cell)]));
+  const known = (column: Column) => (cells.some((cell) => column.value(cell)) ? [column] : []);
   const varying = (column: Column) => (new Set(cells.map(column.show)).size > 1 ? [column] : []);
   return [
     text("variant", variantTitle, (cell) => cell.variant),
@@ -110,16 +114,28 @@ function columnsFor(cells: Cell[], clock: Clock): Column[] {
     ...varying(whole("size", "Size", (cell) => cell.request_bytes, (cell) => sizes(cell.request_bytes, cell.response_bytes))),
     ...varying(whole("clients", "Clients", (cell) => cell.clients, (cell) => plain(cell.clients))),
     metric(throughput),
-    ...latencyMetrics(clock).filter(({ id }) => id !== "p95").map(metric),
+    ...latencyMetrics(clock).filter(({ id }) => id !== "p95").flatMap((of) => [metric(of), ...(of.id === "mean" ? known({ id: "within", title: "±", number: true, value: (cell) => halfWidth(of, cell), show: (cell) => within(of, cell) }) : [])]),
     metric(tail),
     ...varying(whole("errors", "Errors", (cell) => cell.errors, (cell) => plain(cell.errors))),
     metric({ ...clientCPU, id: "cpu", label: "CPU", value: (cell) => sum(clientCPU.value(cell), serverCPU.value(cell)) }),
     metric(clientCPU),
     metric(serverCPU),
     { id: "valid", title: "Valid", number: false, value: (cell) => cell.valid_trials, show: (cell) => (cell.valid ? `${cell.valid_trials}/${cell.trials}` : cell.capacity_rps ? `beyond capacity, about ${perSecond(cell.capacity_rps)}` : "invalid") },
+    ...known(text("best", "Proven best", (cell) => best.get(cell) ?? "")),
     text("connection", "Connection", (cell) => cell.connection),
     ...varying(text("load", "Load", (cell) => loadText(cell.load))),
   ];
+}
+
+/** Half of the interval of a figure, as a share of it. */
+function halfWidth(metric: Metric, cell: Cell): number | null {
+  const [value, interval] = [metric.value(cell), metric.interval(cell)];
+  return value && interval ? (interval.high - interval.low) / 2 / value : null;
+}
+
+function within(metric: Metric, cell: Cell): string {
+  const share = halfWidth(metric, cell);
+  return share === null ? absent : `±${(100 * share).toFixed(share < 0.0095 ? 1 : 0)} %`;
 }
 
 /** What has no figure stands last, whichever way the rest is sorted. */

@@ -46,6 +46,7 @@ type Summary struct {
 	Failed   int // trials without a measurement
 	Spoiled  int // trials that are invalid only because of other programs
 	Command  []string
+	Tool     string          // version of wirelab that measured
 	Host     map[string]any  // facts about the machine, copied from the manifest
 	Warnings []string        // warnings of the run, and warnings that all trials share
 	Rejudged *RejudgedChecks // trials that this version judges differently; nil if there are none
@@ -108,7 +109,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,
 		Started: m.Started, Status: m.Status, Seed: m.Seed,
-		Planned: m.Trials, Done: len(records), Command: m.Command,
+		Planned: m.Trials, Done: len(records), Command: m.Command, Tool: m.Tool,
 		Warnings: slices.Clone(m.Warnings), Forecast: m.Forecast, Rejudged: judged.Rejudged, Until: m.Until, Anchor: m.Anchor,
 	}
 	for _, r := range records {

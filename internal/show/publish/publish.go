@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -131,6 +132,40 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(file.Name(), path)
+}
+
+// LabelledRuns returns the name and the directory of each run. A run is given as LABEL=DIR, or as
+// its directory, which then gives the name.
+func LabelledRuns(args []string) (names, directories []string, err error) {
+	labels := make([]string, len(args))
+	for i, arg := range args {
+		label, directory, labelled := strings.Cut(arg, "=")
+		if _, err := os.Stat(arg); err == nil || !labelled {
+			directories = append(directories, arg)
+			continue
+		}
+		if label == "" || strings.ContainsFunc(label, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+		}) {
+			return nil, nil, fmt.Errorf("found the label %q in %q: want letters, digits, dots and dashes, as in before=DIR", label, arg)
+		}
+		if slices.Contains(labels, label) {
+			return nil, nil, fmt.Errorf("found the label %q twice: give each run a label of its own", label)
+		}
+		labels[i], directories = label, append(directories, directory)
+	}
+	names = ShortNames(directories)
+	for i, label := range labels {
+		if label != "" {
+			names[i] = label
+		}
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, nil, fmt.Errorf("two runs are called %q: give each a label of its own, as in before=DIR", name)
+		}
+	}
+	return names, directories, nil
 }
 
 // ShortNames returns a distinct name per run: its directory's name, with a number if another run

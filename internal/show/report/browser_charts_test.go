@@ -29,7 +29,7 @@ func exported(tab *tab, selector, format string) string {
 // Every chart is saved as SVG and PNG, and every table as CSV and Markdown.
 func TestExportsInBrowser(t *testing.T) {
 	tab := startBrowser(t).open(t, writePage(t, fixtureRun(t)))
-	tab.settle()
+	tab.unfold()
 	tab.want("figures without an export", `[...document.querySelectorAll("figure:not(.flame)")].filter(f => !f.querySelector(".export")).length`, "0")
 	tab.want("tables without an export", `[...document.querySelectorAll("main table")].filter(t => !t.closest("figure, .exported, .detail")).length`, "0")
 	for _, selector := range []string{"#size figure", "#comparisons figure", "#ends figure", "#winners figure", ".verdict figure"} {
@@ -108,7 +108,7 @@ func TestChartsInBrowser(t *testing.T) {
 
 	t.Run("what is not certain is faint and hollow", func(t *testing.T) {
 		tab := browser.open(t, address)
-		tab.settle()
+		tab.unfold()
 		tab.want("marks", lines+`.map(line => line.querySelector(".mark path").getAttribute("fill") === "var(--raised)").join()`, "false,false,true")
 		tab.want("lines", lines+`.map(line => line.getAttribute("opacity")).join()`, "1,1,0.6")
 		tab.want("the legend says so", `document.querySelector("#size .legend").textContent.includes("no interval")`, "true")
@@ -120,7 +120,7 @@ func TestChartsInBrowser(t *testing.T) {
 
 	t.Run("legends hide and isolate", func(t *testing.T) {
 		tab := browser.open(t, address)
-		tab.settle()
+		tab.unfold()
 		tab.click(legend + `[1]`)
 		tab.want("two lines", lines+`.length + " " + `+legend+`.map(b => b.ariaPressed).join()`, "2 true,false,true")
 		tab.click(legend + `[1]`)
@@ -130,7 +130,7 @@ func TestChartsInBrowser(t *testing.T) {
 
 	t.Run("a drag zooms, and a click shows all again", func(t *testing.T) {
 		tab := browser.open(t, address)
-		tab.settle()
+		tab.unfold()
 		ticks := `[...document.querySelectorAll("#size .frame text[text-anchor=middle]")].slice(0, -1).map(t => t.textContent).join()`
 		tab.want("all sizes", ticks, "64 B,256 B,1 KiB,4 KiB,64 KiB")
 		tab.run(chromedp.Evaluate[chromedp.Void](`(async () => {
@@ -156,7 +156,7 @@ func TestChartsInBrowser(t *testing.T) {
 		}
 		run.Summary.Cells = kept
 		tab := browser.open(t, writePage(t, run))
-		tab.settle()
+		tab.unfold()
 		tab.want("bars", `document.querySelectorAll("#size .plot g.line > rect").length`, "6")
 		tab.want("the axis begins at zero", `[...document.querySelectorAll("#size .frame text[text-anchor=end]")][0].textContent + document.querySelector("#size .y-label").textContent`, "0Mean")
 		tab.want("percentiles from P10", `document.querySelector("#percentiles .frame text[text-anchor=middle]").textContent`, "P10")

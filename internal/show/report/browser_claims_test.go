@@ -38,11 +38,12 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 	}
 	address := writePage(t, run)
 	tab := browser.open(t, address)
-	tab.want("a claim's outcome", `document.querySelector("#claims .claims tbody .outcome").textContent`, "smaller")
-	tab.want("what is claimed", `document.querySelector("#claims .claims tbody td.number").textContent`, "0.5×")
-	tab.want("what stands against it", `document.querySelector("#claims .claims tbody th").textContent.includes("But it says otherwise elsewhere")`, "true")
-	tab.want("why not", `document.querySelector("#claims tr.faint").textContent.includes("no mean of tcp in matrix")`, "true")
-	tab.want("what was not measured", `[...document.querySelectorAll("#claims tr.faint td")].map(td => td.textContent).includes("–")`, "true")
+	tab.want("a claim's outcome", `document.querySelector("#claims .claims .outcome").textContent`, "smaller")
+	tab.want("what is claimed, and what was found", `document.querySelector("#claims .claims li > small.interval").textContent.startsWith("Claimed 0.5×, here 0.80× (0.75× to 0.86×), from 3 repeats")`, "true")
+	tab.want("how many stand how", `[...document.querySelectorAll("#claims .standings span")].map(e => e.textContent).join()`, "smaller 1,open 1")
+	tab.want("what stands against it", `document.querySelector("#claims .claims li").textContent.includes("But it says otherwise elsewhere")`, "true")
+	tab.want("why not", `document.querySelector("#claims .claims li:last-child").textContent.includes("no mean of tcp in matrix")`, "true")
+	tab.want("what was not measured", `document.querySelector("#claims .claims li:last-child").textContent.includes("no figure here")`, "true")
 	tab.want("the bytes of each", `[...document.querySelectorAll("#allocations table")][0].querySelector("tbody td").textContent`, "2 MiB")
 	path := `document.querySelector("#allocations .path").textContent`
 	tab.want("a long way, shortened", path, "rpc.serve → 3 more → rpc.Recv → c.Unmarshal")

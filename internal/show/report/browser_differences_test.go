@@ -40,11 +40,12 @@ func TestDifferencesInBrowser(t *testing.T) {
 	line := func(place string) string {
 		return fmt.Sprintf(`[...document.querySelectorAll("main .forest tbody tr")].at(%s)`, place)
 	}
-	tab.want("lines at first", `document.querySelectorAll("main .forest tbody tr").length`, "20")
+	tab.want("lines at first", `document.querySelectorAll("main .forest tbody tr").length`, "8")
 	tab.want("the clearest against the part's first", line("0")+".textContent", " grpc over  tcpmatrix, 64 B, 1 client4×3.70× to 4.26×slower")
 	tab.want("its mark", line("0")+`.querySelector(".strip .mark").classList`, "mark right")
 	tab.want("right of 1", fmt.Sprintf(`parseFloat(%s.querySelector(".mark").getAttribute("x")) > parseFloat(%[1]s.querySelector("line[stroke-width='2']").getAttribute("x1"))`, line("0")), "true")
 	tab.want("the caption", `document.querySelector("main .forest .note").textContent.startsWith("30 of 32 pairs certainly differ, 1 is equal within a margin.")`, "true")
+	tab.want("those without a verdict, in one line", `[...document.querySelectorAll("main .forest > .note")].at(-1).textContent`, "1 pair: undecided, the interval contains 1.")
 	tab.click(`document.querySelector("main .forest .more button")`)
 	tab.want("all lines", `document.querySelectorAll("main .forest tbody tr").length`, "32")
 	tab.want("undecided last", line("-1")+`.querySelector(".said").textContent + " " + `+line("-1")+`.querySelector(".strip .mark").classList`, "undecided mark circle")

@@ -29,13 +29,15 @@ func TestWhyInBrowser(t *testing.T) {
 
 	t.Run("explains the usual pair", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
+		tab.unfold()
 		tab.want("in the index", `document.querySelectorAll('nav a[href="#why"]').length`, "1")
-		tab.want("before the flame graphs", `document.querySelector("#why").nextElementSibling.id`, "profiles")
+		tab.want("before the flame graphs", `Boolean(document.querySelector("#why").compareDocumentPosition(document.querySelector("#profiles")) & Node.DOCUMENT_POSITION_FOLLOWING)`, "true")
 		tab.wantExplained(find("grpc", 1), find("tcp", 1))
 	})
 
 	t.Run("explains what is chosen", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
+		tab.unfold()
 		tab.choose("B", "rest")
 		tab.wantExplained(find("rest", 1), find("tcp", 1))
 		tab.choose("A", "grpc")
@@ -46,17 +48,20 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.wantExplained(find("grpc", 1), nil)
 		tab.choose("B", "tcp")
 		tab.wantExplained(find("tcp", 1), nil)
-		tab.choose("Clients", "10")
+		tab.tab.choose("Clients", "10")
 		tab.want("without stages", tab.texts(`[data-table="stages"]`), "")
-		tab.want("and why", tab.texts(".note")+`.includes("Call stages were traced with 1 client only.")`, "true")
+		tab.want("and why", tab.texts(".note")+`.includes("The stages of calls with 10 clients were not traced.")`, "true")
+		tab.choose("B", "tcp")
 		tab.choose("A", "rest")
 		tab.wantExplained(find("tcp", 10), find("rest", 10))
-		tab.choose("Message size", "1 KiB")
+		tab.tab.choose("Clients", "all")
+		tab.tab.choose("Size", "1 KiB")
 		tab.want("the only one there", tab.texts(".advice li"), strings.Join(advice.Explain(insight.Explain(&run.Summary.Insights[len(run.Summary.Insights)-1], nil)), "; "))
 	})
 
 	t.Run("draws the life of a call", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
+		tab.unfold()
 		tcp := find("tcp", 1).Life
 		tab.want("bars", tab.texts(".life .bar-name"), "tcp; rest; grpc")
 		tab.want("stages of the first, in their order", `[...document.querySelectorAll("#why .lanes")][0].querySelectorAll(".stage").length`, "13")
@@ -81,6 +86,7 @@ func TestWhyInBrowser(t *testing.T) {
 
 	t.Run("draws slow calls beside median calls", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
+		tab.unfold()
 		of, against := find("grpc", 1).Tail, find("tcp", 1).Tail
 		tab.want("bars", tab.texts(".tail .bar-name"), "grpc: median; grpc: slowest 1 %; tcp: median; tcp: slowest 1 %")
 		tab.want("one scale", `(() => { const width = i => [...document.querySelectorAll("#why .tail .lanes")[i].querySelectorAll(".stage")].reduce((sum, s) => sum + parseFloat(s.style.width), 0);
@@ -100,12 +106,13 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.want("no flames of tcp, whose call stacks are unknown", tab.texts(".flame h4"), "grpc: a slow call against a median call")
 		tab.choose("A", "none: B alone")
 		tab.want("bars of one", tab.texts(".tail .bar-name"), "grpc: median; grpc: slowest 1 %")
-		tab.choose("Clients", "10")
+		tab.tab.choose("Clients", "10")
 		tab.want("without stages", `document.querySelectorAll("#why .tail").length`, "0")
 	})
 
 	t.Run("draws flames of a slow call against a median call", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address, still("light"))}
+		tab.unfold()
 		tab.run(chromedp.WaitReady(chromedp.CSS("#why .flame canvas[data-rectangles]")))
 		of := find("grpc", 1).Tail
 		tab.want("what they take", tab.texts(".flame figcaption .note"), fmt.Sprintf("A slow call takes %.0f µs, a median call %.1f µs: means of 12 and 240 calls.", of.Slow, of.Median))
@@ -132,7 +139,9 @@ func TestWhyInBrowser(t *testing.T) {
 
 	t.Run("draws what the processes tell without the kernel", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
-		tab.choose("Message size", "1 KiB")
+		tab.unfold()
+		tab.tab.choose("Clients", "all")
+		tab.tab.choose("Size", "1 KiB")
 		tab.want("the stages", tab.texts(".lanes .stage span"), "request; handler; answer")
 		tab.want("two stages at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
 		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls. The cost of tracing is unknown.")`, "true")
@@ -142,6 +151,7 @@ func TestWhyInBrowser(t *testing.T) {
 
 	t.Run("says how it was seen", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
+		tab.unfold()
 		tab.want("what is missing", tab.texts(".passes .missing"), "Not measured: cycles: this machine <has> no counter for it.")
 		tab.want("what the probe cost, of three with one client and with ten", tab.texts(".passes tbody tr:first-child td.number"), strings.TrimSuffix(strings.Repeat("1×; ", 6), "; "))
 	})
@@ -169,6 +179,7 @@ func TestWhyInBrowser(t *testing.T) {
 
 	t.Run("explains the only cell there is", func(t *testing.T) {
 		tab := whyTab{browser.open(t, writePage(t, fixtureInsights(t, insides[0])))}
+		tab.unfold()
 		tab.wantExplained(find("tcp", 1), nil)
 		tab.want("no choice of a pair", tab.texts(".pair-choices legend"), "")
 	})

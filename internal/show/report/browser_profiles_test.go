@@ -214,6 +214,7 @@ func TestProfilesInBrowser(t *testing.T) {
 
 	t.Run("is not there without profiles", func(t *testing.T) {
 		tab := browser.open(t, writePage(t, fixtureRun(t)))
+		tab.unfold()
 		tab.want("the section, and its place in the index", `document.querySelectorAll("#profiles, nav a[href='#profiles']").length`, "0")
 	})
 }
@@ -283,6 +284,7 @@ type flameTab struct{ *tab }
 func openFlames(t *testing.T, browser browser, address string, before ...chromedp.Action[chromedp.Void]) flameTab {
 	t.Helper()
 	tab := flameTab{browser.open(t, address, before...)}
+	tab.unfold()
 	tab.run(chromedp.WaitReady(chromedp.CSS("#profiles .flame:last-child canvas[data-rectangles]")))
 	return tab
 }

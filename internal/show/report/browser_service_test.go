@@ -16,7 +16,7 @@ func TestServicePageInBrowser(t *testing.T) {
 		tab := browser.open(t, stalling)
 		tab.want("the first drawing", `document.querySelector(".chart h3").textContent`, "Rate")
 		tab.want("its section", `document.querySelector("main section").id`, "time")
-		tab.settle()
+		tab.unfold()
 		tab.want("drawn", `document.querySelector("#time .plot > svg").clientWidth > 300`, "true")
 		tab.want("the warm-up named", `document.querySelector("#time .legend").textContent.includes("warm-up, counted in no figure")`, "true")
 		// Rows of the chart's figures: the second, and what was answered in it.
@@ -36,9 +36,9 @@ func TestServicePageInBrowser(t *testing.T) {
 		tab.want("before the sentences", `Boolean(document.querySelector(".facts").compareDocumentPosition(document.querySelector(".verdict .advice")) & Node.DOCUMENT_POSITION_FOLLOWING)`, "true")
 		tab.want("few words", `document.body.innerText.split(/\s+/).length < 700`, "true")
 		tab.want("both ends in sight", `[...document.querySelectorAll("#ends table.both th")].map(e => e.textContent).includes("Service") && document.querySelector("#ends table.both").getBoundingClientRect().right <= innerWidth`, "true")
-		tab.want("the rest folded", `document.querySelector("#rest").open`, "false")
+		tab.want("the rest folded", `document.querySelector("#cells").closest("details").open`, "false")
 		tab.click(`document.querySelector("nav a[href='#cells']")`)
-		tab.want("opened by a link", `document.querySelector("#rest").open`, "true")
+		tab.want("opened by a link", `document.querySelector("#cells").closest("details").open`, "true")
 		tab.screenshot("service-opened")
 	})
 
@@ -57,8 +57,9 @@ func TestServicePageInBrowser(t *testing.T) {
 		tab := browser.open(t, steps)
 		tab.want("curves", `[...document.querySelectorAll("#steps h3")].map(h => h.textContent.split(" against")[0]).slice(0, 2).join()`, "Throughput,P99 of the response time")
 		tab.want("numbers of clients", `[...document.querySelector("#steps tbody").querySelectorAll("th")].map(th => th.textContent).join()`, "1,4,16")
-		tab.click(`[...document.querySelectorAll("#time .choice label")].find(l => l.textContent == "4").firstChild`)
-		tab.want("all sections follow the choice", `document.querySelector("#answers .choice :checked").nextSibling.textContent`, "4")
+		tab.want("the point that is shown", `document.querySelector("#answers .where").textContent.startsWith("Shown: 16 clients.")`, "true")
+		tab.choose("Clients", "4")
+		tab.want("all sections follow the filter", `document.querySelectorAll("#answers .where, #steps").length + " " + document.querySelectorAll(".cells tbody tr").length`, "0 1")
 		tab.screenshot("service-steps")
 	})
 

@@ -28,7 +28,7 @@ func TestPageInBrowser(t *testing.T) {
 		}
 		tab.want("the mode beside a variant that is compared", `document.querySelector("#comparisons .pairs td").textContent.trim()`, "tcp per-worker")
 		tab.want("rows of cells", `document.querySelectorAll("table.cells tbody tr").length`, "116")
-		tab.settle()
+		tab.unfold()
 		tab.want("charts drawn", `[...document.querySelectorAll(".plot > svg")].filter(c => c.clientWidth > 300).length`, "10")
 		tab.want("charts with a name", `[...document.querySelectorAll(".plot")].filter(p => /tcp, rest, grpc/.test(p.ariaLabel)).length`, "10")
 		tab.want("the distribution in steps", `[...document.querySelectorAll("#percentiles h3")].at(-1).textContent`, "Distribution of latency, 64 B, 500 clients")
@@ -41,7 +41,7 @@ func TestPageInBrowser(t *testing.T) {
 
 	t.Run("sorts, last what has no figure", func(t *testing.T) {
 		tab := browser.open(t, address)
-		tab.want("at one look", `[...document.querySelectorAll("table.cells thead button")].map(b => b.textContent).join()`, "Stack,Part,Size,Clients,Throughput,Mean,P50,P99,Errors,CPU,Valid,Load")
+		tab.want("at one look", `[...document.querySelectorAll("table.cells thead button")].map(b => b.textContent).join()`, "Stack,Part,Size,Clients,Throughput,Mean,±,P50,P99,Errors,CPU,Valid,Proven best,Load")
 		tab.click(`[...document.querySelectorAll("#cells .choices label")].find(b => b.textContent === "All")`)
 		column := `[...document.querySelectorAll("table.cells thead th")].findIndex(th => th.textContent.startsWith("P99/P50"))`
 		cell := func(row string) string {
@@ -59,10 +59,10 @@ func TestPageInBrowser(t *testing.T) {
 
 	t.Run("narrows by stack and size", func(t *testing.T) {
 		tab := browser.open(t, address)
-		tab.click(`[...document.querySelectorAll("#cells .choice label")].find(l => l.textContent == "rest").firstChild`)
-		tab.click(`[...document.querySelectorAll("#cells .choice label")].find(l => l.textContent == "64 KiB").firstChild`)
-		tab.want("what is left", `document.querySelectorAll("table.cells tbody tr").length`, "64")
-		tab.want("stacks left", `[...new Set([...document.querySelectorAll("table.cells tbody th")].map(th => th.textContent.trim()))].join()`, "tcp,grpc")
+		tab.click(stackBox("rest"))
+		tab.choose("Size", "64 KiB")
+		tab.want("what is left", `document.querySelectorAll("table.cells tbody tr").length`, "14")
+		tab.want("stacks left", `[...new Set([...document.querySelectorAll("table.cells tbody th")].map(th => th.textContent.trim()))].join()`, "tcp,grpc,grpcinvalid,tcp:inflight=50")
 	})
 
 	t.Run("says why a cell is invalid", func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestLifecyclePageInBrowser(t *testing.T) {
 
 	t.Run("shows another point", func(t *testing.T) {
 		tab := browser.open(t, address)
-		tab.click(`[...document.querySelectorAll("#connections .choice label")].find(l => l.textContent == "10").firstChild`)
+		tab.choose("Clients", "10")
 		tab.want("all survive", `[...new Set([...document.querySelectorAll(".answered")].map(a => a.textContent))].join()`, "100 %")
 	})
 

@@ -32,6 +32,7 @@ type pageData struct {
 	Started  string         `json:"started"`
 	Command  string         `json:"command"`
 	Computer string         `json:"machine"` // machine in one line
+	Tool     string         `json:"tool"`    // version of wirelab that measured; empty for several runs
 	Host     map[string]any `json:"host"`
 	// Stacks lists all stacks. The position of a stack decides its colour.
 	Stacks     []string `json:"stacks"`
@@ -53,6 +54,7 @@ func newPageData(run *Run) *pageData {
 		Command:  format.QuoteCommand(s.Command),
 		Computer: machineLine(s.Host),
 		Host:     s.Host,
+		Tool:     s.Tool,
 		Choices:  map[string]string{compare.ByConnection: "connection"},
 		Profiles: packProfiles(s.Profiles),
 		Pairs:    pairsOf(s.Insights),

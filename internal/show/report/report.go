@@ -62,7 +62,8 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	for i, later := range summaries[1:] {
 		d, err := analysis.NewDiff(summaries[0], later)
 		if err != nil {
-			continue // the overlay's warnings contain the error
+			both.Answer = append(both.Answer, fmt.Sprintf("%s and %s cannot be compared: %v.", names[0], names[i+1], err))
+			continue
 		}
 		for _, line := range gate.NewDiffReport(d, nil).Answer {
 			if len(runs) > 2 {

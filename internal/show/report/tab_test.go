@@ -80,7 +80,11 @@ func (b browser) open(t *testing.T, address string, before ...chromedp.Action[ch
 		case *runtime.EventConsoleAPICalled:
 			opened.trouble("console: %s %v", e.Type, e.Args)
 		case *runtime.EventExceptionThrown:
-			opened.trouble("exception: %s", e.ExceptionDetails.Text)
+			description := ""
+			if e.ExceptionDetails.Exception != nil {
+				description = e.ExceptionDetails.Exception.Description
+			}
+			opened.trouble("exception: %s %s", e.ExceptionDetails.Text, description)
 		case *log.EventEntryAdded:
 			opened.trouble("log: %s %s", e.Entry.Level, e.Entry.Text)
 		case *network.EventRequestWillBeSent:
@@ -157,10 +161,26 @@ func (tab *tab) click(element string) {
 		chromedp.EvalAwaitPromise))
 }
 
-// settle waits for the frame in which the charts know their width.
-func (tab *tab) settle() {
+// choose takes an option of the page's filter.
+func (tab *tab) choose(label, option string) {
 	tab.t.Helper()
-	tab.click("document.body")
+	tab.run(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(async () => {
+		const select = [...document.querySelectorAll(".filters > label")].find((label) => label.textContent.startsWith(%q)).querySelector("select");
+		select.value = [...select.options].find((option) => option.textContent === %q).value;
+		select.dispatchEvent(new Event("change", { bubbles: true }));
+		await new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)));
+	})()`, label, option), chromedp.EvalAwaitPromise))
+}
+
+// stack returns the checkbox of a stack in the page's filter.
+func stackBox(name string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(".filters .menu label")].find(l => l.textContent.trim() === %q).querySelector("input")`, name)
+}
+
+// unfold opens all sections, and waits for the frame in which their charts know their width.
+func (tab *tab) unfold() {
+	tab.t.Helper()
+	tab.click(`(document.querySelectorAll(".fold").forEach(fold => fold.open = true), document.body)`)
 }
 
 func (tab *tab) want(what, expression, want string) {

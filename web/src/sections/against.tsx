@@ -1,14 +1,16 @@
 // A figure against the size of the messages or against the number of clients,
 // one line per variant.
 
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
+import { useKeptChoice } from "../address";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
 import { Choice } from "../controls";
 import { distinct, namesOf, type Cell } from "../data";
 import { bytes, plain, sizes } from "../format";
 import type { Look } from "../look";
 import { latencyMetrics, shows, throughput, type Clock, type Metric } from "../metrics";
-import { clockNames, conditions, counted, loadText, validText } from "../words";
+import { Where } from "../points";
+import { conditions, counted, loadText, validText } from "../words";
 
 type Across = "request_bytes" | "clients";
 type Measure = Across | "response_bytes";
@@ -30,9 +32,9 @@ interface Props {
 }
 
 const words = {
-  request_bytes: { label: "Message size", other: "Clients", show: bytes, showOther: plain },
-  response_bytes: { label: "Size of the answer", other: "Clients", show: bytes, showOther: plain },
-  clients: { label: "Clients", other: "Message size", show: plain, showOther: bytes },
+  request_bytes: { label: "Message size", other: (count: number) => counted(count, "client"), show: bytes },
+  response_bytes: { label: "Size of the answer", other: (count: number) => counted(count, "client"), show: bytes },
+  clients: { label: "Clients", other: (size: number) => `messages of ${bytes(size)}`, show: plain },
 };
 
 const noRules = () => [];
@@ -40,14 +42,11 @@ const noRules = () => [];
 export function Against({ across, cells, looks, further, onlyFurther = false, rules = noRules }: Props) {
   const other: Across = across === "clients" ? "request_bytes" : "clients";
   const points = useMemo(() => drawable(cells, across, onlyFurther ? further : [throughput]), [cells]);
-  const [part, setPart] = useState(points[0]?.part ?? "");
-  const [fixed, setFixed] = useState(points[0]?.fixed ?? 0);
-  const [clock, setClock] = useState<Clock>("response_us");
+  const [clock] = useKeptChoice<Clock>("time", ["response_us", "service_us"]);
   const metrics = useMemo(() => (onlyFurther ? further : [...latencyMetrics(clock), ...further]), [clock]);
-  const [metricID, setMetric] = useState(() => (metrics.find((one) => differs(one, cells, points[0]?.part)) ?? metrics[0]!).id);
-
-  const inPart = points.filter((point) => point.part === part).map((point) => point.fixed);
-  const at: Point = { part, fixed: inPart.includes(fixed) ? fixed : (inPart[0] ?? 0) };
+  const at: Point = points[0] ?? { part: "", fixed: 0 };
+  const usual = metrics.find((one) => differs(one, cells, at.part)) ?? metrics[0]!;
+  const [metricID, setMetric] = useKeptChoice(`figure-${across === "clients" ? "clients" : "size"}${onlyFurther ? "-more" : ""}`, distinct([usual.id, ...metrics.map(({ id }) => id)]));
   const metric = metrics.find((candidate) => candidate.id === metricID)!;
   const measure = measureOf(cells.filter((cell) => cell.part === at.part), across);
   const word = words[measure];
@@ -63,14 +62,11 @@ export function Against({ across, cells, looks, further, onlyFurther = false, ru
   }, [cells, at.part, at.fixed, metric]);
 
   if (points.length === 0) return null;
-  const apart = cells.some((cell) => cell.response_apart);
   return (
     <>
+      {points.length > 1 && <Where text={[distinct(points.map(({ part }) => part)).length > 1 && at.part, word.other(at.fixed)].filter(Boolean).join(", ")} />}
       <div class="choices">
-        <Choice label="Part" options={distinct(points.map((point) => point.part))} chosen={at.part} choose={setPart} />
-        <Choice label={word.other} options={inPart} chosen={at.fixed} show={word.showOther} choose={setFixed} />
         <Choice label="Figure" options={metrics.map(({ id }) => id)} chosen={metric.id} show={(id) => metrics.find((m) => m.id === id)!.label} choose={setMetric} />
-        {apart && !onlyFurther && <Choice label="Time" options={["response_us", "service_us"] as Clock[]} chosen={clock} show={(name) => clockNames[name]} choose={setClock} />}
       </div>
       <Chart
         title={[`${metric.label} against ${word.label.toLowerCase()}`, across === "clients" ? messages(chart.used) : counted(at.fixed, "client")].filter(Boolean).join(", ")}

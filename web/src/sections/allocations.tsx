@@ -7,7 +7,7 @@ import { distinct, type Allocation, type Branch, type Run, variantTitle } from "
 import { bytes, plain } from "../format";
 
 export function Allocations({ run: { allocations } }: { run: Run }) {
-  const [part, setPart] = useState(allocations[0]?.part ?? "");
+  const part = allocations[0]?.part ?? "";
   const [wanted, setVariant] = useState("");
   const [end, setEnd] = useState("server");
   if (allocations.length === 0) return null;
@@ -20,9 +20,6 @@ export function Allocations({ run: { allocations } }: { run: Run }) {
     <section id="allocations">
       <h2>Allocations</h2>
       <p class="note">What each end allocates on its heap per call. These trials were profiled, so their speeds appear nowhere in this report; about one allocation per 4 KiB was sampled.</p>
-      <div class="choices">
-        <Choice label="Part" options={distinct(allocations.map((allocation) => allocation.part))} chosen={part} choose={setPart} />
-      </div>
       <Totals allocations={inPart} />
       <h3>By function</h3>
       <div class="choices">

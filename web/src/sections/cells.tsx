@@ -1,14 +1,13 @@
 // All cells, and what of them is shown.
 
-import { useMemo } from "preact/hooks";
-import { useKept, useKeptChoice, useKeptSet } from "../address";
-import { Choice, Filter } from "../controls";
-import { distinct, type Cell, type Run, variantTitle } from "../data";
-import { bytes, plain, sizes as sizesOf } from "../format";
+import { useKept, useKeptChoice } from "../address";
+import { Choice } from "../controls";
+import { type Cell, type Run, variantTitle } from "../data";
+import { sizes as sizesOf } from "../format";
 import type { Look } from "../look";
 import type { Clock } from "../metrics";
 import { CellTable, type Figures } from "../table";
-import { clockNames, counted, loadText } from "../words";
+import { counted, loadText } from "../words";
 
 interface Props {
   run: Run;
@@ -18,41 +17,25 @@ interface Props {
 }
 
 export function Cells({ run, looks, picked, pick }: Props) {
-  const options = useMemo(() => ({
-    parts: distinct(run.cells.map((cell) => cell.part)),
-    variants: distinct(run.cells.map((cell) => cell.variant)),
-    sizes: distinct(run.cells.map((cell) => cell.request_bytes)),
-    clients: distinct(run.cells.map((cell) => cell.clients)),
-  }), []);
-  const [parts, setParts] = useKeptSet("no-part", options.parts);
-  const [variants, setVariants] = useKeptSet("no-stack", options.variants);
-  const [sizes, setSizes] = useKeptSet("no-size", options.sizes);
-  const [clients, setClients] = useKeptSet("no-clients", options.clients);
   const [[find = ""], setFind] = useKept("find");
-  const [clock, setClock] = useKeptChoice<Clock>("time", ["response_us", "service_us"]);
+  const [clock] = useKeptChoice<Clock>("time", ["response_us", "service_us"]);
   const [figures, setFigures] = useKeptChoice<Figures>("figures", ["main", "all"]);
-  const shown = run.cells.filter((cell) =>
-    !parts.has(cell.part) && !variants.has(cell.variant) && !sizes.has(cell.request_bytes) && !clients.has(cell.clients) && matches(cell, find));
+  const shown = run.cells.filter((cell) => matches(cell, find));
   const apart = run.cells.some((cell) => cell.response_apart);
   return (
     <section id="cells">
       <h2>{pick ? "Cells" : "All figures"}</h2>
       <p class="note">
-        One row per {pick ? "point of the matrix" : "call and number of clients"}. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
+        One row per {pick ? "point of the matrix" : "call and number of clients"}. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} “±” is half of the 95 % interval of the mean; “Proven best” names the figures in which a cell certainly beats all others of its point. Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
       </p>
       <div class="choices">
         {run.cells.length > 1 && <label class="choice">
           <span class="title">Find</span>
           <input type="search" value={find} placeholder={variantTitle === "Stack" ? "a stack, a part, a size" : "a call, clients"} onInput={(event) => setFind(event.currentTarget.value ? [event.currentTarget.value] : [])} />
         </label>}
-        <Filter label="Part" options={options.parts} left={parts} change={setParts} />
-        <Filter label={variantTitle} options={options.variants} left={variants} change={setVariants} />
-        <Filter label="Size" options={options.sizes} left={sizes} show={bytes} change={setSizes} />
-        <Filter label="Clients" options={options.clients} left={clients} show={plain} change={setClients} />
-        {apart && <Choice label="Time" options={["response_us", "service_us"] as Clock[]} chosen={clock} show={(name) => clockNames[name]} choose={setClock} />}
         <Choice label="Figures" options={["main", "all"] as Figures[]} chosen={figures} show={(name) => ({ main: "The main ones", all: "All" })[name]} choose={setFigures} />
       </div>
-      <CellTable cells={shown} looks={looks} clock={clock} figures={figures} picked={picked} pick={pick} />
+      <CellTable run={run} cells={shown} looks={looks} clock={clock} figures={figures} picked={picked} pick={pick} />
       <p class="note">{shown.length === run.cells.length ? counted(shown.length, "row") : `${shown.length} of ${counted(run.cells.length, "row")}`}{common(shown)}</p>
     </section>
   );

@@ -4,7 +4,7 @@
 import { Scroll } from "../export";
 import { type Cell, type Contrast, type Effect, type Run, variantTitle } from "../data";
 import { times } from "../format";
-import { usePoint } from "../points";
+import { pointOf } from "../points";
 
 const chosen = (run: Run) => run.contrasts.filter(({ option }) => option !== "conn");
 const isAt = (contrast: Contrast, cell: Cell) =>
@@ -22,13 +22,13 @@ export function contrastsAt(run: Run, cells: Cell[]): Contrast[] {
 
 export function Choices({ run }: { run: Run }) {
   const all = chosen(run);
-  const point = usePoint(run.cells.filter((cell) => all.some((contrast) => isAt(contrast, cell))));
+  const point = pointOf(run.cells.filter((cell) => all.some((contrast) => isAt(contrast, cell))));
   if (all.length === 0) return null;
   return (
     <section id="choices">
       <h2>What each choice costs</h2>
       <p class="note">Each ratio compares two variants that differ only in this option: the changed one divided by the default, with {point.text}. CPU is the sum of client and server.</p>
-      {point.choices}
+      {point.where}
       <Contrasts run={run} contrasts={contrastsAt(run, point.cells).filter(({ option }) => option !== "conn")} />
     </section>
   );

@@ -1,8 +1,7 @@
 // What was claimed elsewhere, and what this run says to it.
 
-import { Head, Scroll } from "../export";
 import type { Claim, ClaimFigure, Run } from "../data";
-import { Figure } from "../figure";
+import { counted } from "../words";
 import { bytes, micros, percent, perSecond, plain, times } from "../format";
 import { Claimed } from "./claimed";
 
@@ -11,47 +10,47 @@ export function Claims({ run: { claims } }: { run: Run }) {
   return (
     <section id="claims">
       <h2>What is claimed</h2>
+      <Strip claims={claims} />
+      <details class="how">
+        <summary>How claims are judged</summary>
       <p class="note">Each claim has one interval, computed from its value in each repeat and corrected for the number of claims. The verdict follows from this interval. Compatible: the effect is as large as claimed. Larger: it is larger. Smaller: there is an effect, and it is smaller. Not seen: it is smaller than claimed, and perhaps there is none. Refuted: there is none, or the value is out of bounds. Reversed: there is the opposite effect. Not put to the test: the figures say nothing about the claim. Underpowered: more repeats are needed. Refused: the figures were measured, but checks refused them.</p>
       {claims.some((claim) => claim.row) && <p class="note">A row such as K12 is the study's letter with the number of a finding: K kernel study, F fast gRPC, C client bottleneck, U users API, Q connection lifecycle.</p>}
+      </details>
+      <ol class="claims">{claims.map((claim) => <Sentence key={claim.says + claim.find} claim={claim} />)}</ol>
       <Claimed claims={claims} />
-      <Scroll name="Claims">
-        <table class="claims">
-          <Head titles={["Claim", "Row", "Verdict", "#Claimed", "#Here", "From", "#Repeats"]} />
-          <tbody>
-            {claims.map((claim) => (
-              <tr key={claim.says} class={claim.outcome === "not measured" ? "faint" : ""}>
-                <th scope="row" class="prose">
-                  {claim.says}
-                  {claim.but && <small class="interval">But {claim.but}</small>}
-                </th>
-                <td>{claim.row || "–"}</td>
-                <td>
-                  <span class={`outcome ${claim.outcome.replaceAll(" ", "-")}`}>{claim.outcome}</span>
-                  {claim.reason && <small class="interval">{claim.reason}</small>}
-                </td>
-                <td class="number">{claimed(claim)}</td>
-                <Figure value={claim.ratio} interval={claim.intervals["ratio"]} show={claim.at_least ?? claim.at_most ? plain : times} />
-                <td class="prose"><From claim={claim} /></td>
-                <td class="number">{plain(claim.pairs)}{claim.needed_pairs !== null && <small class="interval">of about {plain(claim.needed_pairs)}</small>}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
     </section>
   );
 }
 
-// The most figures that are shown without asking.
-const few = 4;
+type Standing = "holds" | "larger" | "smaller" | "refuted" | "open";
 
-function From({ claim }: { claim: Claim }) {
-  const figures = claim.figures.map((figure, i) => <FigureOf key={i} figure={figure} />);
+const standings: Record<string, Standing> = { compatible: "holds", larger: "larger", smaller: "smaller", "not seen": "refuted", refuted: "refuted", reversed: "refuted" };
+const standingOf = ({ outcome }: Claim): Standing => standings[outcome] ?? "open";
+
+/** How many claims stand how, as a strip. */
+function Strip({ claims }: { claims: Claim[] }) {
+  const groups = [...Map.groupBy(claims, standingOf)].toSorted(([a], [b]) => order.indexOf(a) - order.indexOf(b));
+  return <div class="standings">{groups.map(([standing, { length }]) => <span key={standing} class={standing} style={{ flexGrow: length }}>{standing} {length}</span>)}</div>;
+}
+
+const order: Standing[] = ["holds", "larger", "smaller", "refuted", "open"];
+
+/** A claim, and what this run says to it. */
+function Sentence({ claim }: { claim: Claim }) {
+  const interval = claim.intervals["ratio"];
+  const show = (claim.at_least ?? claim.at_most) === null ? times : plain;
+  const here = claim.ratio === null ? "no figure here" : `here ${show(claim.ratio)}${interval ? ` (${show(interval.low)} to ${show(interval.high)})` : ", without an interval"}`;
+  const needed = claim.needed_pairs === null ? "" : ` of about ${plain(claim.needed_pairs)} that it needs`;
   return (
-    <>
-      {figures.length <= few ? figures : <details><summary>{figures.length} figures</summary>{figures}</details>}
-      <details><summary>Expression</summary><code>{claim.find}</code> in {claim.part}</details>
-    </>
+    <li>
+      <b class={`outcome ${standingOf(claim)}`}>{claim.outcome}</b> {claim.says}{claim.row && <small> {claim.row}</small>}
+      <small class="interval">Claimed {claimed(claim)}, {here}, from {counted(claim.pairs, "repeat")}{needed}{claim.reason && `: ${claim.reason}`}.{claim.but && ` But ${claim.but}.`}</small>
+      <details>
+        <summary>Figures and expression</summary>
+        {claim.figures.map((figure, i) => <FigureOf key={i} figure={figure} />)}
+        <div><code>{claim.find}</code> in {claim.part}</div>
+      </details>
+    </li>
   );
 }
 

@@ -8,7 +8,7 @@ import { micros, percent, plain } from "../format";
 import type { Look } from "../look";
 import { clientCPU, handshakeP50, latencyMetrics, serverCPU, serverPeak, survival, throughput, type Metric } from "../metrics";
 import { Name } from "../name";
-import { usePoint } from "../points";
+import { pointOf } from "../points";
 import { Against } from "./against";
 import { contrastsAt, Contrasts } from "./choices";
 
@@ -30,7 +30,7 @@ export function Connections({ run, looks }: Props) {
   const cells = useMemo(() => run.cells.filter(lives), []);
   // What is asked first is who survives a storm, and what resuming buys.
   const storm = run.contrasts.find((contrast) => contrast.option === "conn")?.part ?? cells.find((cell) => perRequest.includes(cell.connection))?.part;
-  const point = usePoint(cells, storm);
+  const point = pointOf(cells, storm);
   const p99 = useMemo(() => latencyMetrics("response_us").find(({ id }) => id === "p99")!, []);
   const further = useMemo(() => [survival, throughput, p99, handshakeP50, clientCPU, serverCPU, serverPeak], []);
   if (cells.length === 0) return null;
@@ -39,7 +39,7 @@ export function Connections({ run, looks }: Props) {
     <section id="connections">
       <h2>Connections</h2>
       <p class="note">How many requests are answered if each opens its own connection, and at what cost. “Answered” counts all measured trials, including refused ones; handshakes in the window are counted from the state of TLS and QUIC.</p>
-      {point.choices}
+      {point.where}
       <Storm cells={point.cells} looks={looks} p99={p99} />
       <p class="note">With {point.text}. CPU is per request at each end; memory is the server's maximum. Opened: connections by kind of handshake; “early” means that the server accepted early data. As asked: the share of connections that began as their mode says, if not all did. Intervals are in the table of cells.</p>
       <Against across="clients" cells={cells} looks={looks} further={further} onlyFurther />

@@ -7,7 +7,7 @@ import { figures, type Cell, type Direction, type End, type Run, type WireBytes,
 import { bytes, micros, plain } from "../format";
 import type { Look } from "../look";
 import { Name } from "../name";
-import { usePoint } from "../points";
+import { pointOf } from "../points";
 import { modeBeside } from "../words";
 
 interface Props {
@@ -33,7 +33,7 @@ const endFigures = figures.filter(({ path }) => path.startsWith("client.")).map(
 
 export function Ends({ run, looks }: Props) {
   const cells = useMemo(() => run.cells.filter(measuredEnds), []);
-  const point = usePoint(cells);
+  const point = pointOf(cells);
   if (cells.length === 0) return null;
   const shown = endFigures.filter(({ of }) => point.cells.some((cell) => of(cell.client) !== null || of(cell.server) !== null));
   const alone = point.cells.length === 1 && point.cells[0]!.said !== "" ? point.cells[0] : undefined;
@@ -41,7 +41,7 @@ export function Ends({ run, looks }: Props) {
     <section id="ends">
       <h2>Both ends</h2>
       <p class="note">{alone ? "“Its own” memory leaves out pages of files, which are mostly the program itself." : <>The cost of a request at the client and at the server. Memory is measured at the end of the window; “own” is its maximum without pages of files, which are mostly the program itself; threads, sockets and goroutines are maxima. A closed loop is limited by the CPU of one end, or by waiting if both have CPU to spare and the clients are always in a call.</>}</p>
-      {point.choices}
+      {point.where}
       <Bars
         title={`CPU time per request, ${point.text}`}
         bars={point.cells.map((cell) => ({
@@ -121,13 +121,13 @@ const layers: [name: string, of: (wire: WireBytes) => number | null, colour: str
 
 export function Bytes({ run, looks }: Props) {
   const cells = useMemo(() => run.cells.filter((cell) => cell.valid && (cell.traffic || cell.wire)), []);
-  const point = usePoint(cells);
+  const point = pointOf(cells);
   if (cells.length === 0) return null;
   const bars = point.cells.filter(({ wire }) => wire).flatMap((cell) => [barOf(cell, "request", cell.wire!.request), barOf(cell, "response", cell.wire!.response)]);
   return (
     <section id="bytes">
       <h2>On the wire</h2>
-      {point.choices}
+      {point.where}
       {bars.length > 0 && (
         <Bars title={`One call, layer by layer, ${point.size} messages`}
           note="Calls made one at a time after the window. A layer that could not be separated is part of the one above it. The table has the cost of a connection besides its calls."

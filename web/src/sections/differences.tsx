@@ -2,7 +2,7 @@
 // pair at every point as a table, in the order of the scenario.
 
 import { Scroll } from "../export";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { useKeptChoice } from "../address";
 import { Choice } from "../controls";
 import { distinct, inOrder, type Cell, type Comparison, type Run, variantTitle } from "../data";
@@ -50,39 +50,44 @@ function againstEarlier(cells: Cell[]): (pair: Comparison) => Comparison {
   };
 }
 
-const everyPart = "all";
-const few = 20;
+const few = 8; // differences at first, and of those without a verdict where there are no others
 
 function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Comparison[]; looks: Map<string, Look> }) {
   const firsts = useMemo(() => new Map(cells.toReversed().map(({ part, variant }) => [part, variant])), []);
   const known = metrics.filter((metric) => ordered.some((pair) => pair.metric === metric));
   const parts = distinct(ordered.map(({ part }) => part));
-  const [wantedPart, setPart] = useState(everyPart);
-  const [metric, setMetric] = useState(known[0]!);
-  const part = parts.includes(wantedPart) ? wantedPart : everyPart;
-  const pairs = ordered.filter((pair) => pair.metric === metric && (part === everyPart || pair.part === part) && pair.ratio !== null);
+  const [metric, setMetric] = useKeptChoice("difference", known);
+  const pairs = ordered.filter((pair) => pair.metric === metric && pair.ratio !== null);
+  const decided = pairs.filter(({ verdict }) => verdict !== "undecided").length;
   const effects = useMemo(() => byClarity(pairs, firsts).map((pair): Effect => ({
     key: keyOf(pair),
     name: <><Swatch look={looks.get(pair.a)!} /> {pair.a} <small>over</small> <Swatch look={looks.get(pair.b)!} /> {pair.b}</>,
     note: [...(parts.length > 1 ? [pair.part] : []), point(pair)].join(", "),
     ratio: pair.ratio!, low: pair.intervals["ratio"]?.low, high: pair.intervals["ratio"]?.high,
     side: sideOf(pair), word: wordOf(pair),
-  })), [metric, part]);
+  })), [metric]);
   const more = metric === "throughput" ? "faster" : metric === "cpu" ? "more" : "slower";
   const less = { faster: "slower", slower: "faster", more: "less" }[more];
   return (
     <>
       <div class="choices">
-        <Choice label="Part" options={[everyPart, ...(parts.length > 1 ? parts : [])]} chosen={part} show={(name) => (name === everyPart ? "All" : name)} choose={setPart} />
         <Choice label="Figure" options={known} chosen={metric} show={(name) => metricNames[name]} choose={setMetric} />
       </div>
       <Forest
-        title={`${metricNames[metric]}: one stack's over another's${part === everyPart ? "" : `, ${part}`}`}
+        title={`${metricNames[metric]}: one stack's over another's`}
         note={caption(pairs)}
-        subject="Stack divided by another" below={less} above={more} effects={effects} few={few}
+        subject="Stack divided by another" below={less} above={more} effects={effects} few={Math.min(few, decided) || 3} rest={openText(pairs)}
       />
     </>
   );
+}
+
+/** The pairs without a verdict, in one line. */
+function openText(pairs: Comparison[]): string {
+  const open = pairs.filter(({ verdict }) => verdict === "undecided");
+  const bare = open.filter((pair) => !pair.intervals["ratio"]).length;
+  const texts = [bare > 0 && `${counted(bare, "pair")}: too few trials for an interval`, open.length > bare && `${counted(open.length - bare, "pair")}: undecided, the interval contains 1`];
+  return texts.filter(Boolean).join("; ");
 }
 
 /** What the picture says, in a sentence. */
@@ -156,8 +161,8 @@ function Pairs({ run, ordered, looks }: Props & { ordered: Comparison[] }) {
       <div class="choices">
         <Choice label="Figures" options={["main", "all"] as Figures[]} chosen={figures} show={(name) => ({ main: "The main ones", all: "All" })[name]} choose={setFigures} />
       </div>
-      {[...parts].map(([part, pairs], place) => (
-        <details class="of-part" key={part} open={parts.size === 1 || (place === 0 && pairs.length <= 90)}>
+      {[...parts].map(([part, pairs]) => (
+        <details class="of-part" key={part} >
           <summary>{parts.size > 1 ? `${part}: ` : ""}{summary(pairs)}</summary>
           <PairTable run={run} pairs={pairs} known={known} looks={looks} figures={figures} />
         </details>

@@ -9,7 +9,7 @@ import { micros, percent, perSecond, plain, sizes } from "../format";
 import { dashOf, type Look } from "../look";
 import { latencyMetrics } from "../metrics";
 import { Name } from "../name";
-import { usePoint } from "../points";
+import { pointOf } from "../points";
 import { conditions, modeBeside } from "../words";
 
 interface Props {
@@ -23,7 +23,7 @@ const waits = latencyMetrics("response_us").filter(({ id }) => ["p50", "p90", "p
 
 export function Bursts({ run, looks }: Props) {
   const cells = useMemo(() => bursts(run), []);
-  const point = usePoint(cells);
+  const point = pointOf(cells);
   const lines = useMemo(() => point.cells.filter((cell) => cell.curve.length > 0).map((cell): Line => ({
     name: cell.variant, look: looks.get(cell.variant)!, thin: true, points: cell.curve.map(([quantile, us]) => ({ x: quantile, y: us })),
   })), [point.cells.map((cell) => cell.key).join()]);
@@ -37,7 +37,7 @@ export function Bursts({ run, looks }: Props) {
     <section id="bursts">
       <h2>Bursts</h2>
       <p class="note">{plain(size)} requests at one instant. The burst has drained when the last answer has come. Half of the requests had their answers by P50; the last one in the queue waits for all before it.</p>
-      {point.choices}
+      {point.where}
       <Answers cells={point.cells} looks={looks} />
       {lines.length > 0 && <Chart title={`Answers by their place, ${plain(size)} at once`} note={conditions(point.cells)} x={axes.x} y={axes.y} lines={lines} />}
     </section>
@@ -86,13 +86,13 @@ export const steady = (run: Run) => run.cells.filter((cell) => cell.course.lengt
 
 export function Courses({ run, looks }: Props) {
   const cells = useMemo(() => scheduled(run), []);
-  const point = usePoint(cells);
+  const point = pointOf(cells);
   if (cells.length === 0) return null;
   return (
     <section id="course">
       <h2>Over time</h2>
       <p class="note">Requests sent on a schedule: how many were answered over time, and how long a call took. {conditions(point.cells)}</p>
-      {point.choices}
+      {point.where}
       <Answers cells={point.cells} looks={looks} />
       <Multiples cells={point.cells} looks={looks} />
     </section>
@@ -102,13 +102,13 @@ export function Courses({ run, looks }: Props) {
 /** How steady a load was that is meant to stay as it is. */
 export function Steady({ run, looks }: Props) {
   const cells = useMemo(() => steady(run), []);
-  const point = usePoint(cells);
+  const point = pointOf(cells);
   if (cells.length === 0) return null;
   return (
     <section id="steady">
       <h2>Over the window</h2>
       <p class="note">Rate, service time and CPUs in use over the window and, shaded, over the warm-up before it, from the valid trials. A level line is a steady state; a slope within the window means that the warm-up was too short, and a dip is a pause of the collector or of the machine. {conditions(point.cells)}</p>
-      {point.choices}
+      {point.where}
       <Multiples cells={point.cells} looks={looks} />
     </section>
   );

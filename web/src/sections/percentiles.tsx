@@ -2,9 +2,8 @@
 
 import { useMemo } from "preact/hooks";
 import { Chart, type Axis, type Line } from "../chart";
-import { Choice } from "../controls";
-import { distinct, namesOf, type Cell } from "../data";
-import { bytes, micros, plain, short, sizes } from "../format";
+import { namesOf, type Cell } from "../data";
+import { micros, plain, short, sizes } from "../format";
 import { dashOf, type Look } from "../look";
 import { conditions, loadText } from "../words";
 
@@ -12,7 +11,6 @@ interface Props {
   cells: Cell[];
   looks: Map<string, Look>;
   picked: Set<string>;
-  setPicked: (keys: Set<string>) => void;
   /** What the tail of a closed loop cannot see. */
   closedTail: string;
 }
@@ -36,35 +34,19 @@ export function curveAxis(lines: Line[]): Axis {
   return { label: "Percentile", log: false, range: [nines(first), Math.max(last, nines(0.9))], ticks: ticks.map(nines).filter((tick) => tick <= last), show: percent };
 }
 
-export function Percentiles({ cells, looks, picked, setPicked, closedTail }: Props) {
+export function Percentiles({ cells, looks, picked, closedTail }: Props) {
   const shown = cells.filter((cell) => picked.has(cell.key) && hasCurve(cell));
-  const first = shown[0] ?? cells.find((cell) => hasCurve(cell));
-  const chart = useMemo(() => {
+    const chart = useMemo(() => {
     const lines = curvesOf(shown, looks);
     const x = curveAxis(lines);
     const y: Axis = { label: "Response time", log: true, show: (value) => micros(value) };
     return { x, y, lines, densities: densitiesOf(shown, looks) };
   }, [picked]);
-  if (!first) return null;
-
-  const go = (part: string, size: number, clients: number) => {
-    const inPart = cells.filter((cell) => cell.part === part && hasCurve(cell));
-    const ofSize = inPart.some((cell) => cell.request_bytes === size) ? size : inPart[0]!.request_bytes;
-    const ofClients = inPart.some((cell) => cell.request_bytes === ofSize && cell.clients === clients) ? clients : inPart.find((cell) => cell.request_bytes === ofSize)!.clients;
-    setPicked(new Set(at(cells, part, ofSize, ofClients).map((cell) => cell.key)));
-  };
-  const drawn = cells.filter((cell) => hasCurve(cell));
-  const inPart = drawn.filter((cell) => cell.part === first.part);
   return (
     <section id="percentiles">
       <h2>Latency by percentile</h2>
-      <p class="note">The axis is stretched so that 90, 99 and 99.9 % are equally far apart. A line ends where fewer than ten requests are slower. The choices below show all stacks at one point; ticks in the table of cells add others.</p>
+      <p class="note">The axis is stretched so that 90, 99 and 99.9 % are equally far apart. A line ends where fewer than ten requests are slower. The filter chooses the point; ticks in the table of cells add others.</p>
       {closedTail && <p class="note">{closedTail}</p>}
-      <div class="choices">
-        <Choice label="Part" options={distinct(drawn.map((cell) => cell.part))} chosen={first.part} choose={(part) => go(part, first.request_bytes, first.clients)} />
-        <Choice label="Message size" options={distinct(inPart.map((cell) => cell.request_bytes))} chosen={first.request_bytes} show={bytes} choose={(size) => go(first.part, size, first.clients)} />
-        <Choice label="Clients" options={distinct(inPart.map((cell) => cell.clients))} chosen={first.clients} show={plain} choose={(clients) => go(first.part, first.request_bytes, clients)} />
-      </div>
       {shown.length > 0
         ? <Chart title={titleOf(shown)} note={conditions(shown)} x={chart.x} y={chart.y} lines={chart.lines} />
         : <p class="note">No cell is ticked.</p>}

@@ -1,16 +1,20 @@
 // What it takes to measure this again.
 
-import { Scroll } from "../export";
+import { useState } from "preact/hooks";
+import { copy, Scroll } from "../export";
 import type { Cell, Run } from "../data";
 import { plain } from "../format";
 import { modeBeside } from "../words";
 
 export function Reproduce({ run }: { run: Run }) {
+  const [copied, setCopied] = useState("");
   return (
     <section id="reproduce">
       <h2>Reproduce</h2>
       <pre class="command" tabIndex={0}>{run.command}</pre>
+      <p class="more"><button type="button" class="plain" onClick={async () => setCopied((await copy(recipeOf(run))) ? "copied" : "the browser does not allow copying")}>Copy with version and environment</button> <small role="status">{copied}</small></p>
       <dl class="host">
+        {run.tool && <><dt>wirelab</dt><dd>{run.tool}</dd></>}
         {run.seed && <><dt>Seed</dt><dd>{run.seed}</dd></>}
         {run.started && <><dt>Started</dt><dd>{run.started}</dd></>}
         {run.directory && <><dt>Directory</dt><dd>{run.directory}</dd></>}
@@ -29,6 +33,12 @@ export function Reproduce({ run }: { run: Run }) {
       {run.seed && <p class="note">The figures are in <code>cells.csv</code> beside this page; <code>wirelab export</code> writes them for other tools.</p>}
     </section>
   );
+}
+
+/** What another person needs to measure this again, as comments and commands of a shell. */
+function recipeOf(run: Run): string {
+  const facts = [run.tool && `wirelab ${run.tool}`, run.machine, run.started && `measured ${run.started}`, run.seed && `seed ${run.seed}`];
+  return facts.filter(Boolean).map((fact) => `# ${fact}\n`).join("") + run.command + "\n";
 }
 
 /** What each variant's connections agreed on with their server. */

@@ -14,7 +14,7 @@ export function Verdict({ run }: { run: Run }) {
   const invalid = run.cells.filter((cell) => !cell.valid).length;
   return (
     <header class="verdict">
-      <p class="product">wirelab <span>{run.name}</span></p>
+      <p class="product">wirelab <span>{run.name}</span> <a href="#glossary">Glossary</a> <button type="button" class="plain" onClick={() => print()}>Print on one page</button> <button type="button" class="plain" onClick={printAll}>Print all</button></p>
       <h1>{breakable(run.title || run.name)}</h1>
       {run.question && !service && <p class="question">{run.question}</p>}
       {run.partial && (
@@ -52,6 +52,18 @@ export function Verdict({ run }: { run: Run }) {
       )}
     </header>
   );
+}
+
+/** Prints the whole page with all that is folded; without it, one page is printed. */
+function printAll(): void {
+  const folded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")];
+  document.documentElement.classList.add("print-all");
+  folded.forEach((details) => (details.open = true));
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("print-all");
+    folded.forEach((details) => (details.open = false));
+  }, { once: true });
+  setTimeout(print, 300); // the charts have learnt their width by then
 }
 
 /** A title that breaks after the slashes of an address, not within a word. */

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { Choice } from "../controls";
 import { cellOf, distinct, ofEnds, type Insight, type PackedProfile, type Run } from "../data";
-import { plain, sizes } from "../format";
+import { sizes } from "../format";
 import { LifeChart } from "../why/life";
 import { PairTables } from "../why/pair";
 import { Passes } from "../why/passes";
@@ -22,10 +22,7 @@ interface Props {
 }
 
 interface Wanted {
-  part?: string;
   workload?: string;
-  size?: string;
-  clients?: number;
   a?: string | null; // a variant; null for none
   b?: string;
 }
@@ -38,16 +35,16 @@ export function Why({ run, showStacks }: Props) {
   const oneOf = <T,>(options: T[], choice: T | undefined) => (choice !== undefined && options.includes(choice) ? choice : options[0]!);
 
   const parts = distinct(insights.map(({ part }) => part));
-  const part = oneOf(parts, wanted.part);
+  const part = parts[0]!;
   const inPart = insights.filter((of) => of.part === part);
   const workloads = distinct(inPart.map(({ workload }) => workload));
   const workload = oneOf(workloads, wanted.workload);
   const ofWorkload = inPart.filter((of) => of.workload === workload);
   const allSizes = distinct(ofWorkload.map(sizeOf));
-  const size = oneOf(allSizes, wanted.size);
+  const size = allSizes[0]!;
   const there = ofWorkload.filter((of) => sizeOf(of) === size);
   const counts = distinct(there.map(({ clients }) => clients));
-  const clients = oneOf(counts, wanted.clients);
+  const clients = counts[0]!;
 
   // The first pair of a point is the usual one.
   const at = pairs.filter(({ of }) => there.includes(insights[of]!) && insights[of]!.clients === clients);
@@ -63,17 +60,13 @@ export function Why({ run, showStacks }: Props) {
 
   const of = insights[pair.of]!;
   const against = pair.against === null ? null : insights[pair.against]!;
-  const traced = distinct(there.flatMap((one) => (one.life ? [one.clients] : [])));
   const where = [...(parts.length > 1 ? [part] : []), ...(workloads.length > 1 ? [workload] : []), `${size} messages`].join(", ");
   return (
     <section id="why">
       <h2>Why a call takes as long as it does</h2>
       <p class="note">Probes watched both processes and the kernel in separate trials. The speeds of those trials appear nowhere else in this report.</p>
       <div class="choices">
-        <Choice label="Part" options={parts} chosen={part} choose={(next) => setWanted({ ...wanted, part: next })} />
         <Choice label="Workload" options={workloads} chosen={workload} choose={(next) => setWanted({ ...wanted, workload: next })} />
-        <Choice label="Message size" options={allSizes} chosen={size} choose={(next) => setWanted({ ...wanted, size: next })} />
-        <Choice label="Clients" options={counts} chosen={clients} show={plain} choose={(next) => setWanted({ ...wanted, clients: next })} />
       </div>
       <LifeChart insights={there.filter((one) => one.clients === clients)} where={`${where} with ${counted(clients, "client")}`} />
       <h3>{against ? "Where a difference lies" : "Where the time goes"}</h3>
@@ -86,7 +79,7 @@ export function Why({ run, showStacks }: Props) {
       <StackLinks profiles={ofEnds(run.profiles)} of={of} against={against} showStacks={showStacks} />
       <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference comes first. "}
         {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
-      {!of.life && traced.length > 0 && <p class="note">Call stages were traced with {traced.map(plain).join(" and ")} {traced.at(-1) === 1 ? "client" : "clients"} only.</p>}
+      {!of.life && <p class="note">The stages of calls with {counted(clients, "client")} were not traced.</p>}
       <PairTables of={of} against={against} />
       <h3>How the probes measured</h3>
       <Passes insights={there} />

@@ -100,7 +100,7 @@ export function Winners({ run, looks }: Props) {
       <h2>Who wins where</h2>
       <p class="note">The stack with the {most ? "highest throughput" : `lowest ${label === "Mean" ? "mean time" : label}`} at each point, and how many times better it is than the next.</p>
       <div class="choices">
-        <Choice label="Part" options={sheets.map((one) => one.name)} chosen={name} choose={setName} />
+        <Choice label="Map" options={sheets.map((one) => one.name)} chosen={name} choose={setName} />
         <Choice label="Figure" options={Object.keys(figures) as Figure[]} chosen={figure} show={(id) => figures[id].label} choose={setFigure} />
       </div>
       <figure class="chart">
@@ -168,6 +168,13 @@ function winnersOf(run: Run, { cells, rows, columns, row, column }: Sheet, figur
     const lead = next ? leadOf(compared, best, next, most) : null;
     return { cell: best, next, lead: lead?.times ?? null, sure: there.length > 1 && there.every((cell) => cell === best || leadOf(compared, best, cell, most)?.sure === true) };
   }));
+}
+
+/** The figures in which a cell is proven best of its point. */
+export function provenBest(run: Run, best: Cell): string {
+  const rivals = run.cells.filter((cell) => cell !== best && cell.part === best.part && cell.workload === best.workload && sizeOf(cell) === sizeOf(best) && cell.clients === best.clients && cell.valid);
+  const wins = (figure: Figure) => rivals.length > 0 && rivals.every((cell) => leadOf(run.comparisons.filter((pair) => pair.metric === figure), best, cell, figures[figure].most)?.sure);
+  return (Object.keys(figures) as Figure[]).filter(wins).map((figure) => figures[figure].label.replace("Throughput", "rate").replace("Mean", "mean")).join(", ");
 }
 
 /** How much better one cell is than another by the trials of both, as far as they were compared. */

@@ -10,7 +10,7 @@ export function Answers({ point }: { point: AtPoint }) {
   return (
     <section id="answers">
       <h2>Answers</h2>
-      {point.choices}
+      {point.where}
       {point.cells.map((cell) => (
         <div class="of-call" key={cell.key}>
           {point.cells.length > 1 && <h3>{cell.said}</h3>}
@@ -86,7 +86,7 @@ export function Opened({ point }: { point: AtPoint }) {
   return (
     <section id="opened">
       <h2>Connections</h2>
-      {point.choices}
+      {point.where}
       {point.cells.map((cell) => (
         <div class="of-call" key={cell.key}>
           {point.cells.length > 1 && <h3>{cell.said}</h3>}

@@ -13,7 +13,7 @@ export function Checks({ point, warnings }: Props) {
   return (
     <section id="checks">
       <h2>Are these figures valid?</h2>
-      {point.choices}
+      {point.where}
       {point.cells.map((cell) => (
         <div class="of-call" key={cell.key}>
           {point.cells.length > 1 && <h3>{cell.said}</h3>}

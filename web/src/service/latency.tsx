@@ -35,7 +35,7 @@ export function Latency({ point, looks, closedTail }: Props) {
         ? "Response time begins when a request was due, so it includes the wait for a free client."
         : "From sending a request to its answer."} All measured calls, including failed ones.</p>
       {closedTail && <p class="note">{closedTail}</p>}
-      {point.choices}
+      {point.where}
       <Chart title="How many calls took how long" note="In steps of a constant factor. A second hump is another kind of call, such as those that met a stall." x={x} y={count} lines={spreads} />
       {curves.length > 0 && <Chart title="Latency by percentile" note="The line ends where fewer than ten calls are slower." x={quantiles} y={y} lines={curves} />}
     </section>

@@ -66,7 +66,7 @@ export function OverTime({ point, looks }: Props) {
   return (
     <section id="time">
       <h2>Over time</h2>
-      {point.choices}
+      {point.where}
       {cells.length > 0
         ? <p class="note">A dip of the rate with a peak of the response time is a stall.{!failed && " No call failed."}</p>
         : <p class="note">No chart over time: {whyNone(point.cells)}{!failed && " No call failed."}</p>}
