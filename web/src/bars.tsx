@@ -1,6 +1,6 @@
 // Bars of parts that add up, one below the other, with the figures as text.
 
-import { Export } from "./export";
+import { Export, Head } from "./export";
 
 export interface Segment {
   name: string;
@@ -65,13 +65,7 @@ export function Bars({ title, note, bars, show }: Props) {
         <summary>Figures of this chart</summary>
         <div class="scroll" tabIndex={0}>
           <table>
-            <thead>
-              <tr>
-                <th scope="col">Of</th>
-                {[...legend.keys()].map((name) => <th scope="col" class="number" key={name}>{name}</th>)}
-                <th scope="col" class="number">Together</th>
-              </tr>
-            </thead>
+            <Head titles={["Of", ...[...legend.keys()].map((name) => `#${name}`), "#Together"]} />
             <tbody>
               {bars.map((bar) => (
                 <tr key={`${bar.name} ${bar.note}`}>

@@ -49,11 +49,36 @@ export function Scroll({ name, tall = false, children }: ScrollProps) {
   );
 }
 
-/** The head of a table. # before a title is a column of numbers. */
-export function Head({ titles }: { titles: (string | false)[] }) {
+interface TableProps extends Omit<ScrollProps, "children"> {
+  titles: string[];
+  rows: { key: string | number; className?: string; cells: preact.ComponentChildren[] }[];
+  class?: string;
+}
+
+/** A table whose first column names its rows. # before a title is a column of numbers, ~ one of sentences. */
+export function Table({ name, tall, titles, rows, class: className }: TableProps) {
+  const kinds: Record<string, string> = { "#": "number", "~": "prose" };
+  return (
+    <Scroll name={name} tall={tall}>
+      <table class={className}>
+        <Head titles={titles} />
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.key} class={row.className}>
+              {row.cells.map((cell, i) => (i === 0 ? <th scope="row" key={i}>{cell}</th> : <td key={i} class={kinds[titles[i]![0]!]}>{cell}</td>))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+/** The head of a table, as in Table. */
+export function Head({ titles }: { titles: (string | false | undefined)[] }) {
   return (
     <thead>
-      <tr>{titles.filter((title) => title !== false).map((title) => <th scope="col" class={title.startsWith("#") ? "number" : undefined} key={title}>{title.replace("#", "")}</th>)}</tr>
+      <tr>{titles.filter((title) => typeof title === "string").map((title, place) => <th scope="col" class={title.startsWith("#") ? "number" : undefined} key={place}>{title.replace(/^[#~]/, "")}</th>)}</tr>
     </thead>
   );
 }

@@ -6,12 +6,10 @@ interface Props {
   show: (value: number | null) => string;
 }
 
-/** A figure in a table, with its interval beneath it. */
-export function Figure({ value, interval, show }: Props) {
-  return (
-    <td class="number">
-      {show(value)}
-      {interval && value !== null && <small class="interval">{show(interval.low)} to {show(interval.high)}</small>}
-    </td>
-  );
+/** A figure with its interval beneath it. */
+export function Figured({ value, interval, show }: Props) {
+  return <>{show(value)}{interval && value !== null && <small class="interval">{show(interval.low)} to {show(interval.high)}</small>}</>;
 }
+
+/** A figure in a table. */
+export const Figure = (props: Props) => <td class="number"><Figured {...props} /></td>;

@@ -34,7 +34,7 @@ export function counted(count: number, one: string, many = one + "s"): string {
   return `${plain(count)} ${count === 1 ? one : many}`;
 }
 
-/** How many trials a cell's figures rest on. */
+/** How many valid trials the figures of a cell have. */
 export function validText(cell: Cell): string {
   return `${cell.valid_trials} of ${cell.trials} trials valid${cell.disturbed_trials > 0 ? ", for ratios only" : ""}`;
 }

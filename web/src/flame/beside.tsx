@@ -1,6 +1,7 @@
 // What stands beside a flame graph: the tip under the pointer, the legends, and its
 // figures as text.
 
+import { Head } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import type { ProfiledFunction } from "../data";
 import { ratios } from "./change";
@@ -90,15 +91,7 @@ export function Figures({ stacks, functions, words, total, compare }: { stacks: 
       <summary>Figures of this chart</summary>
       <div class="scroll" tabIndex={0}>
         <table>
-          <thead>
-            <tr>
-              <th scope="col" class="number">By itself</th>
-              <th scope="col" class="number">A call</th>
-              {compare && <th scope="col" class="number">In {compare}</th>}
-              <th scope="col" class="number">With the functions it calls</th>
-              <th scope="col">Function</th>
-            </tr>
-          </thead>
+          <Head titles={["#By itself", "#A call", compare && `#In ${compare}`, "#With the functions it calls", "Function"]} />
           <tbody>
             {rows.map((row) => (
               <tr key={row.of}>

@@ -1,7 +1,7 @@
 // What each choice of an option changes: two variants of a stack that differ in
 // nothing else.
 
-import { Scroll } from "../export";
+import { Head, Scroll } from "../export";
 import { type Cell, type Contrast, type Effect, type Run, variantTitle } from "../data";
 import { times } from "../format";
 import { pointOf } from "../points";
@@ -42,13 +42,7 @@ export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] 
   return (
     <Scroll name="Contrasts" tall>
       <table class="contrasts">
-        <thead>
-          <tr>
-            <th scope="col">{variantTitle}</th>
-            <th scope="col">Choice</th>
-            {shown.map(([metric, title]) => <th scope="col" class="number" key={metric}>{title}</th>)}
-          </tr>
-        </thead>
+        <Head titles={[variantTitle, "Choice", ...shown.map(([, title]) => `#${title}`)]} />
         <tbody>
           {contrasts.map((contrast) => (
             <tr key={`${contrast.base} ${contrast.changed}`}>

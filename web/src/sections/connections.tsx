@@ -1,7 +1,7 @@
 // How connections lived: who survives when everybody reconnects, at what price,
 // and what resumption buys.
 
-import { Scroll } from "../export";
+import { Head, Scroll } from "../export";
 import { useMemo } from "preact/hooks";
 import { type Cell, type Run, variantTitle } from "../data";
 import { micros, percent, plain } from "../format";
@@ -60,16 +60,7 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
   return (
     <Scroll name="Connections">
       <table class="storm">
-        <thead>
-          <tr>
-            <th scope="col">{variantTitle}</th>
-            <th scope="col" class="number">Answered</th>
-            {!asIs && <th scope="col" class="number">As asked</th>}
-            {figures.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}
-            <th scope="col" class="number">Handshake</th>
-            <th scope="col" class="number">Opened</th>
-          </tr>
-        </thead>
+        <Head titles={[variantTitle, "#Answered", !asIs && "#As asked", ...figures.map((metric) => `#${metric.label}`), "#Handshake", "#Opened"]} />
         <tbody>
           {cells.map((cell) => (
             <tr key={cell.key} class={cell.valid ? "" : "invalid"}>

@@ -79,13 +79,7 @@ export function Ends({ run, looks }: Props) {
 function OfOne({ cell, shown }: { cell: Cell; shown: typeof endFigures }) {
   return (
     <table class="both">
-      <thead>
-        <tr>
-          <th scope="col">{cell.bound ? `Bound by: ${bounds[cell.bound]}` : "Figure"}</th>
-          <th scope="col" class="number">Client</th>
-          <th scope="col" class="number">Service</th>
-        </tr>
-      </thead>
+      <Head titles={[cell.bound ? `Bound by: ${bounds[cell.bound]}` : "Figure", "#Client", "#Service"]} />
       <tbody>
         {shown.map(({ title, of, show }) => (
           <tr key={title}>

@@ -1,7 +1,7 @@
 // Which differences are real: the clearest and largest as a picture, and every
 // pair at every point as a table, in the order of the scenario.
 
-import { Scroll } from "../export";
+import { Head, Scroll } from "../export";
 import { useMemo } from "preact/hooks";
 import { useKeptChoice } from "../address";
 import { Choice } from "../controls";
@@ -190,16 +190,7 @@ function PairTable({ run, pairs, known, looks, figures }: TableProps) {
   return (
     <Scroll name={`Differences in ${pairs[0]!.part}`} tall>
       <table class="pairs">
-        <thead>
-          <tr>
-            <th scope="col">{variantTitle}</th>
-            <th scope="col">Over</th>
-            {sized && <th scope="col" class="number">Size</th>}
-            <th scope="col" class="number">Clients</th>
-            {known.map((metric) => <th scope="col" class="number" key={metric}>{metricNames[metric]}</th>)}
-            {loads && <th scope="col">Load</th>}
-          </tr>
-        </thead>
+        <Head titles={[variantTitle, "Over", sized && "#Size", "#Clients", ...known.map((metric) => `#${metricNames[metric]}`), loads && "Load"]} />
         <tbody>
           {rows.map(([key, same]) => {
             const first = same[0]!;

@@ -1,9 +1,9 @@
 // What else the run found: limits, crossovers, and how much warm-up is enough.
 // Each is there only where the scenario asked the question.
 
-import { Head, Scroll } from "../export";
+import { Scroll, Table } from "../export";
 import { inOrder, type Run, variantTitle } from "../data";
-import { Figure } from "../figure";
+import { Figure, Figured } from "../figure";
 import { bytes, micros, plain, sizes, times } from "../format";
 import { Variant } from "../name";
 
@@ -64,23 +64,14 @@ export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
     <section id="crossovers">
       <h2>Crossovers</h2>
       <p class="note">The message size from which another stack is faster. An indistinct crossover lies within the noise: do not choose by it.</p>
-      <Scroll name="Crossovers">
-        <table>
-          <Head titles={["Faster below", "Faster above", "#Clients", "#At", "Kind", "First divided by second, at the sizes around"]} />
-          <tbody>
-            {crossovers.map((crossover) => (
-              <tr key={`${crossover.part} ${crossover.a} ${crossover.b} ${crossover.clients} ${crossover.bytes}`}>
-                <th scope="row"><Variant cells={cells} part={crossover.part} name={crossover.a} /></th>
-                <td><Variant cells={cells} part={crossover.part} name={crossover.b} /></td>
-                <td class="number">{plain(crossover.clients)}</td>
-                <Figure value={crossover.bytes} interval={crossover.intervals["bytes"]} show={(size) => (size === null ? "–" : bytes(size))} />
-                <td>{crossover.kind}</td>
-                <td>{times(crossover.before)} at {bytes(crossover.size_before)}, {times(crossover.after)} at {bytes(crossover.size_after)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Crossovers" titles={["Faster below", "Faster above", "#Clients", "#At", "Kind", "First divided by second, at the sizes around"]} rows={crossovers.map((crossover) => ({
+        key: `${crossover.part} ${crossover.a} ${crossover.b} ${crossover.clients} ${crossover.bytes}`, cells: [
+            <Variant cells={cells} part={crossover.part} name={crossover.a} />, <Variant cells={cells} part={crossover.part} name={crossover.b} />,
+            plain(crossover.clients),
+            <Figured value={crossover.bytes} interval={crossover.intervals["bytes"]} show={(size) => (size === null ? "–" : bytes(size))} />, crossover.kind,
+            <>{times(crossover.before)} at {bytes(crossover.size_before)}, {times(crossover.after)} at {bytes(crossover.size_after)}</>,
+        ],
+      }))} />
     </section>
   );
 }
@@ -91,31 +82,15 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
     <section id="warm-up">
       <h2>How much warm-up is enough</h2>
       <p class="note">The time that each stack needed until its speed was steady, found afterwards in the warm-up and the window together.</p>
-      <Scroll name="Warm-up" tall>
-        <table>
-          <Head titles={[variantTitle, "Part", "#Size", "#Clients", "#Needed", "#Requests", "#First 0.1 s, divided by steady state", "#Trials settled"]} />
-          <tbody>
-            {inOrder(cells, warmUps, ({ variant }) => variant).map((need) => (
-              <tr key={`${need.part} ${need.variant} ${need.request_bytes} ${need.response_bytes} ${need.clients}`} class={need.settled === 0 ? "invalid" : ""}>
-                <th scope="row"><Variant cells={cells} part={need.part} name={need.variant} /></th>
-                <td>{need.part}</td>
-                <td class="number">{sizes(need.request_bytes, need.response_bytes)}</td>
-                <td class="number">{plain(need.clients)}</td>
-                <Figure value={need.needed_ms} interval={need.intervals["needed_ms"]} show={(ms) => (ms === null ? "never steady" : micros(ms * 1000))} />
-                <Figure value={need.needed_requests} interval={need.intervals["needed_requests"]} show={(count) => (count === null ? "–" : plain(Math.round(count)))} />
-                <Figure value={need.first_over_settled} interval={need.intervals["first_over_settled"]} show={times} />
-                <td class="number valid">{need.settled} of {need.trials}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Warm-up" tall titles={[variantTitle, "Part", "#Size", "#Clients", "#Needed", "#Requests", "#First 0.1 s, divided by steady state", "#Trials settled"]} rows={inOrder(cells, warmUps, ({ variant }) => variant).map((need) => ({
+        key: `${need.part} ${need.variant} ${need.request_bytes} ${need.response_bytes} ${need.clients}`, className: need.settled === 0 ? "invalid" : "", cells: [
+            <Variant cells={cells} part={need.part} name={need.variant} />, need.part, sizes(need.request_bytes, need.response_bytes), plain(need.clients),
+            <Figured value={need.needed_ms} interval={need.intervals["needed_ms"]} show={(ms) => (ms === null ? "never steady" : micros(ms * 1000))} />,
+            <Figured value={need.needed_requests} interval={need.intervals["needed_requests"]} show={(count) => (count === null ? "–" : plain(Math.round(count)))} />,
+            <Figured value={need.first_over_settled} interval={need.intervals["first_over_settled"]} show={times} />,
+            <span class="valid">{need.settled} of {need.trials}</span>,
+        ],
+      }))} />
     </section>
   );
-}
-
-/** The sections of this file, for the page's index. */
-export function effectsOf(run: Run): [id: string, title: string, shown: boolean][] {
-  const all: [string, string, unknown[]][] = [["comparisons", "Differences", run.comparisons], ["limits", "Limit", run.limits], ["crossovers", "Crossovers", run.crossovers], ["warm-up", "Warm-up", run.warm_ups]];
-  return all.map(([id, title, list]) => [id, title, list.length > 0]);
 }

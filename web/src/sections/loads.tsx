@@ -1,6 +1,6 @@
 // Loads that are not a closed loop: all at once, and on a schedule.
 
-import { Scroll } from "../export";
+import { Head, Scroll } from "../export";
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../chart";
 import { namesOf, type Cell, type CoursePoint, type Run, variantTitle } from "../data";
@@ -50,14 +50,7 @@ function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   return (
     <Scroll name="Answers">
       <table>
-        <thead>
-          <tr>
-            <th scope="col">{variantTitle}</th>
-            <th scope="col" class="number">Answered</th>
-            {drained && <th scope="col" class="number">Drained in</th>}
-            {waits.map((metric) => <th scope="col" class="number" key={metric.id}>{metric.label}</th>)}
-          </tr>
-        </thead>
+        <Head titles={[variantTitle, "#Answered", drained && "#Drained in", ...waits.map((metric) => `#${metric.label}`)]} />
         <tbody>
           {cells.map((cell) => {
             const { share, succeeded, requests } = cell.survival;

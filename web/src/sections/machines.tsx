@@ -1,6 +1,6 @@
 // The machines that measured, where agents of a fleet ran the ends.
 
-import { Scroll } from "../export";
+import { Head, Scroll } from "../export";
 import type { Cell, Run } from "../data";
 import { micros, percent, perSecond, plain } from "../format";
 import { counted } from "../words";
@@ -14,14 +14,7 @@ export function Machines({ run }: { run: Run }) {
       <p class="note">Agents of a fleet ran the clients and the server. Each latency is measured on one machine's clock. The clocks were compared before and after each trial, so that the windows could open together: they opened {run.fleet.opened_apart_us ? `within ${micros(run.fleet.opened_apart_us)}` : "at one instant"}. Offsets are from after the last trial, errors are the largest of all trials.</p>
       <Scroll name="Machines">
         <table>
-          <thead>
-            <tr>
-              {["Agent", "Role", "Labels", "Machine"].map((title) => <th scope="col" key={title}>{title}</th>)}
-              <th scope="col" class="number">Trials</th>
-              <th scope="col" class="number">Clock ahead by</th>
-              <th scope="col" class="number">±</th>
-            </tr>
-          </thead>
+          <Head titles={["Agent", "Role", "Labels", "Machine", "#Trials", "#Clock ahead by", "#±"]} />
           <tbody>
             {run.fleet.agents.map((agent) => (
               <tr key={`${agent.role} ${agent.name}`}>
@@ -53,13 +46,7 @@ export function FleetClients({ cell }: { cell: Cell }) {
   return (
     <table class="fleet">
       <caption>Its {counted(clients.length, "machine")} with clients</caption>
-      <thead>
-        <tr>
-          <th scope="col">Agent</th>
-          {["Clients", "Throughput", "P50", "P99", "CPU per request", "CPUs busy"].map((title) => <th scope="col" class="number" key={title}>{title}</th>)}
-          <th scope="col">Verdict</th>
-        </tr>
-      </thead>
+      <Head titles={["Agent", "#Clients", "#Throughput", "#P50", "#P99", "#CPU per request", "#CPUs busy", "Verdict"]} />
       <tbody>
         {clients.map((client) => (
           <tr key={client.agent} class={client.level === "invalid" ? "invalid" : ""}>

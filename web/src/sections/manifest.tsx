@@ -1,7 +1,7 @@
 // The fairness manifest: what every variant sets that is not its library's
 // default, side by side, so that two variants can be seen to run on equal terms.
 
-import { Scroll } from "../export";
+import { Head, Scroll } from "../export";
 import type { Run, Setting } from "../data";
 import { distinct } from "../data";
 
@@ -26,13 +26,7 @@ export function Manifest({ run }: { run: Run }) {
       </p>
       <Scroll name="Fairness manifest" tall>
         <table class="manifest">
-          <thead>
-            <tr>
-              <th scope="col">Setting</th>
-              <th scope="col">Default</th>
-              {variants.map((variant) => <th scope="col" key={variant}>{variant}</th>)}
-            </tr>
-          </thead>
+          <Head titles={["Setting", "Default", ...variants.map((variant) => variant)]} />
           <tbody>
             {rows.map((row) => {
               const values = variants.map((variant) => valueOf(row, variant, stackOf.get(variant)!));

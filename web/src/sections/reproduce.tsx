@@ -1,7 +1,7 @@
 // What it takes to measure this again.
 
 import { useState } from "preact/hooks";
-import { copy, Scroll } from "../export";
+import { Head, Scroll, copy } from "../export";
 import type { Cell, Run } from "../data";
 import { plain } from "../format";
 import { modeBeside } from "../words";
@@ -50,13 +50,7 @@ function Agreed({ run }: { run: Run }) {
       <p class="note">What clients and servers negotiated, read from the connections of all trials of a variant.</p>
       <Scroll name="Negotiated">
         <table class="negotiated">
-          <thead>
-            <tr>
-              {["Variant", "Protocol", "Congestion control", "ALPN", "TLS", "Cipher suite", "Key exchange"].map((title) => <th scope="col" key={title}>{title}</th>)}
-              <th scope="col" class="number">Full</th>
-              <th scope="col" class="number">Resumed</th>
-            </tr>
-          </thead>
+          <Head titles={["Variant", "Protocol", "Congestion control", "ALPN", "TLS", "Cipher suite", "Key exchange", "#Full", "#Resumed"]} />
           <tbody>{cells.map((same) => <AgreedRows key={`${same[0]!.variant} ${same[0]!.connection}`} cells={same} />)}</tbody>
         </table>
       </Scroll>

@@ -1,7 +1,7 @@
 // How throughput follows the calls in flight, what it would be if each call ran
 // as it does alone, and what keeps it from that.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { useMemo } from "preact/hooks";
 import { around } from "../marks";
 import { Chart, type Axis, type Line } from "../chart";
@@ -20,7 +20,7 @@ export function Scalings({ run, looks }: { run: Run; looks: Map<string, Look> })
   );
 }
 
-const nameOf = (scaling: Scaling) => (scaling.variant.includes("conn=") ? scaling.variant : `${scaling.variant} ${scaling.connection}`);
+const nameOf = (scaling: Pick<Scaling, "variant" | "connection">) => (scaling.variant.includes("conn=") ? scaling.variant : `${scaling.variant} ${scaling.connection}`);
 
 function Group({ scalings, looks }: { scalings: Scaling[]; looks: Map<string, Look> }) {
   const { workload, request_bytes: request, response_bytes: response } = scalings[0]!;
@@ -73,35 +73,16 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
   return (
     <>
       <p class="note">The evidence for the sentences, with the most calls in flight: connections opened, requests per system call and per segment, and the share of the time in which a connection had nothing in flight, or was held back by the other side's window or by a full buffer.</p>
-      <Scroll name="Scaling">
-        <table>
-          <Head titles={[variantTitle, "#Opened", "#In flight", "#Of the ideal", "#A write", "#A segment", "#Nothing in flight", "#Held back", "#Client busy", "#Server busy", "Law: contention σ, coherency κ, peak"]} />
-          <tbody>
-            {scalings.map((scaling) => {
-              const { diagnosis: seen, law } = scaling;
-              return (
-                <tr key={scaling.variant + scaling.connection}>
-                  <th scope="row">{nameOf(scaling)}</th>
-                  <td class="number">{plain(seen.connections)}</td>
-                  <td class="number">{plain(seen.in_flight)}</td>
-                  <td class="number">{share(scaling.points.at(-1)!.share_of_ideal)}</td>
-                  <td class="number">{plain(seen.requests_per_write)}</td>
-                  <td class="number">{plain(seen.requests_per_segment)}</td>
-                  <td class="number">{share(seen.idle_share)}</td>
-                  <td class="number">{share(seen.blocked_share)}</td>
-                  <td class="number">{share(seen.client_busy)}</td>
-                  <td class="number">{share(seen.server_busy)}</td>
-                  <td class="prose">
-                    {law
-                      ? `${withInterval(law.contention, law.intervals["contention"], small)}, ${withInterval(law.coherency, law.intervals["coherency"], small)}, ${law.peak === null ? "no peak in reach" : withInterval(law.peak, law.intervals["peak"], plain)}`
-                      : `none: ${scaling.reason}`}
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Scaling" titles={[variantTitle, "#Opened", "#In flight", "#Of the ideal", "#A write", "#A segment", "#Nothing in flight", "#Held back", "#Client busy", "#Server busy", "~Law: contention σ, coherency κ, peak"]}
+        rows={scalings.map(({ diagnosis: seen, law, ...scaling }) => ({
+          key: scaling.variant + scaling.connection, cells: [
+            nameOf(scaling), plain(seen.connections), plain(seen.in_flight), share(scaling.points.at(-1)!.share_of_ideal),
+            plain(seen.requests_per_write), plain(seen.requests_per_segment), share(seen.idle_share), share(seen.blocked_share), share(seen.client_busy), share(seen.server_busy),
+            law
+              ? `${withInterval(law.contention, law.intervals["contention"], small)}, ${withInterval(law.coherency, law.intervals["coherency"], small)}, ${law.peak === null ? "no peak in reach" : withInterval(law.peak, law.intervals["peak"], plain)}`
+              : `none: ${scaling.reason}`,
+          ],
+        }))} />
     </>
   );
 }

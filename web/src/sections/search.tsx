@@ -1,7 +1,7 @@
 // The highest rate that keeps the goal, how exactly it is known, and every rate that
 // was tried on the way there.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
 import { Choice } from "../controls";
@@ -22,23 +22,14 @@ export function Searches({ run }: { run: Run }) {
     <section id="search">
       <h2>The highest rate that keeps the goal</h2>
       <p class="note">A rate counts as kept or missed when two of up to three tries agree. The rate that half of all tries keep shows how exact the result is.</p>
-      <Scroll name="Highest rates">
-        <table>
-          <Head titles={[variantTitle, "Goal", "#Kept", "#Missed", "#Half of the tries keep the goal at", "The knee"]} />
-          <tbody>
-            {cells.map((one) => (
-              <tr key={one.key} class={one.valid ? "" : "invalid"}>
-                <th scope="row">{names.get(one)}{!one.valid && <b class="badge">invalid</b>}</th>
-                <td>{one.load.goal}</td>
-                <td class="number">{withInterval(one.search!.kept_rps, one.intervals["search.kept_rps"], perSecond)}</td>
-                <td class="number">{withInterval(one.search!.missed_rps, one.intervals["search.missed_rps"], perSecond)}</td>
-                <td class="number">{withInterval(one.search!.threshold_rps, one.intervals["search.threshold_rps"], perSecond)}</td>
-                <td class="prose">{kneeText(one.search!)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Highest rates" titles={[variantTitle, "Goal", "#Kept", "#Missed", "#Half of the tries keep the goal at", "~The knee"]} rows={cells.map((one) => ({
+        key: one.key, className: one.valid ? "" : "invalid", cells: [
+            <>{names.get(one)}{!one.valid && <b class="badge">invalid</b>}</>, one.load.goal,
+            withInterval(one.search!.kept_rps, one.intervals["search.kept_rps"], perSecond),
+            withInterval(one.search!.missed_rps, one.intervals["search.missed_rps"], perSecond),
+            withInterval(one.search!.threshold_rps, one.intervals["search.threshold_rps"], perSecond), kneeText(one.search!),
+        ],
+      }))} />
       <div class="choices">
         <Choice label="Of" options={cells.map(({ key }) => key)} chosen={cell.key} show={(key) => names.get(cells.find((one) => one.key === key)!)!} choose={choose} />
       </div>

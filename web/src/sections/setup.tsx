@@ -1,7 +1,7 @@
 // What went wrong, and what was set otherwise than a library or the machine
 // has it.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { type Run, variantTitle } from "../data";
 import { plain, sizes } from "../format";
 import { Manifest } from "./manifest";
@@ -13,26 +13,12 @@ export function Failures({ run }: { run: Run }) {
     <section id="failures">
       <h2>Failures</h2>
       <p class="note">Failed requests by class of error, over all measured trials, with the first error of each class word for word.</p>
-      <Scroll name="Failures" tall>
-        <table>
-          <Head titles={["Class", "Code", "#Requests", "#Of", variantTitle, "Connection", "#Clients", "#Size", "First"]} />
-          <tbody>
-            {rows.map(({ cell, failure }) => (
-              <tr key={`${cell.key} ${failure.class} ${failure.code}`}>
-                <th scope="row">{failure.class || "–"}</th>
-                <td>{failure.code}</td>
-                <td class="number">{plain(failure.count)}</td>
-                <td class="number">{plain(cell.survival.requests)}</td>
-                <td>{cell.variant}</td>
-                <td>{cell.connection}</td>
-                <td class="number">{plain(cell.clients)}</td>
-                <td class="number">{sizes(cell.request_bytes, cell.response_bytes)}</td>
-                <td class="prose"><q>{failure.example}</q></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Failures" tall titles={["Class", "Code", "#Requests", "#Of", variantTitle, "Connection", "#Clients", "#Size", "~First"]} rows={rows.map(({ cell, failure }) => ({
+        key: `${cell.key} ${failure.class} ${failure.code}`, cells: [
+            failure.class || "–", failure.code, plain(failure.count), plain(cell.survival.requests), cell.variant, cell.connection, plain(cell.clients),
+            sizes(cell.request_bytes, cell.response_bytes), <q>{failure.example}</q>,
+        ],
+      }))} />
     </section>
   );
 }
@@ -47,22 +33,11 @@ export function Setup({ run }: { run: Run }) {
       {limits.length > 0 && (
         <>
           <p class="note">The machine's limits, each in the trial that came nearest to it.</p>
-          <Scroll name="Limits of the machine">
-            <table>
-              <Head titles={["Limit", "#Needed", "#There", "Note", "Nearest"]} />
-              <tbody>
-                {limits.map((limit) => (
-                  <tr key={limit.name} class={limit.short ? "invalid" : ""}>
-                    <th scope="row">{limit.name}</th>
-                    <td class="number valid">{plain(limit.need)}</td>
-                    <td class="number">{plain(limit.have)}</td>
-                    <td class="prose">{limit.note}</td>
-                    <td>{limit.cell}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </Scroll>
+          <Table name="Limits of the machine" titles={["Limit", "#Needed", "#There", "~Note", "Nearest"]} rows={limits.map((limit) => ({
+            key: limit.name, className: limit.short ? "invalid" : "", cells: [
+                limit.name, <span class="valid">{plain(limit.need)}</span>, plain(limit.have), limit.note, limit.cell,
+            ],
+          }))} />
         </>
       )}
     </section>

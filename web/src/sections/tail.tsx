@@ -1,6 +1,6 @@
 // Which stack has the shortest tail, and where more clients stop paying.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import type { Rule } from "../chart";
 import { type Knee, type Run, variantTitle } from "../data";
 import { plain, sizes, withInterval } from "../format";
@@ -36,23 +36,12 @@ function Knees({ knees }: { knees: Knee[] }) {
   return (
     <details>
       <summary>All knees, and why some curves have none</summary>
-      <Scroll name="Knees">
-        <table>
-          <Head titles={[variantTitle, "Part", "Connection", "#Size", "Of", "Clients at the knee"]} />
-          <tbody>
-            {knees.map((knee) => (
-              <tr key={`${knee.part} ${knee.variant} ${knee.connection} ${knee.request_bytes} ${knee.response_bytes} ${knee.by}`}>
-                <th scope="row">{knee.variant}</th>
-                <td>{knee.part}</td>
-                <td>{knee.connection}</td>
-                <td class="number">{sizes(knee.request_bytes, knee.response_bytes)}</td>
-                <td>{knee.by}</td>
-                <td class={knee.found ? "" : "faint prose"}>{knee.found ? withInterval(knee.clients, knee.intervals["clients"], plain) : knee.reason}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Knees" titles={[variantTitle, "Part", "Connection", "#Size", "Of", "~Clients at the knee"]} rows={knees.map((knee) => ({
+        key: `${knee.part} ${knee.variant} ${knee.connection} ${knee.request_bytes} ${knee.response_bytes} ${knee.by}`, cells: [
+          knee.variant, knee.part, knee.connection, sizes(knee.request_bytes, knee.response_bytes), knee.by,
+          knee.found ? withInterval(knee.clients, knee.intervals["clients"], plain) : <span class="faint">{knee.reason}</span>,
+        ],
+      }))} />
     </details>
   );
 }

@@ -1,6 +1,6 @@
 // What was answered, what failed, and over which connections.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import type { Cell } from "../data";
 import { micros, percent, plain } from "../format";
 import type { AtPoint } from "../points";
@@ -37,25 +37,15 @@ function Statuses({ cell: { statuses = [] } }: { cell: Cell }) {
   if (statuses.length === 0) return null;
   const all = statuses.reduce((sum, { count }) => sum + count, 0);
   return (
-    <Scroll name="Statuses">
-      <table class="statuses">
-        <Head titles={["Status", "#Answers", "Share"]} />
-        <tbody>
-          {statuses.map(({ name, count, bad }) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td class="number">{plain(count)}</td>
-              <td>
-                <span class={bad ? "answered lost" : "answered"}>
-                  {percent(count / all)}
-                  <svg viewBox="0 0 100 3" preserveAspectRatio="none" aria-hidden="true"><rect width="100" height="3" /><rect class="share" width={Math.max(1, (100 * count) / all)} height="3" /></svg>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table name="Statuses" class="statuses" titles={["Status", "#Answers", "Share"]} rows={statuses.map(({ name, count, bad }) => ({
+      key: name, cells: [
+        name, plain(count),
+        <span class={bad ? "answered lost" : "answered"}>
+          {percent(count / all)}
+          <svg viewBox="0 0 100 3" preserveAspectRatio="none" aria-hidden="true"><rect width="100" height="3" /><rect class="share" width={Math.max(1, (100 * count) / all)} height="3" /></svg>
+        </span>,
+      ],
+    }))} />
   );
 }
 
@@ -63,21 +53,12 @@ function Errors({ cell }: { cell: Cell }) {
   const { failures } = cell.survival;
   if (failures.length === 0) return null;
   return (
-    <Scroll name="Errors">
-      <table class="errors">
-        <Head titles={["Error of the failed calls", "Code", "#Calls", "The first of them"]} />
-        <tbody>
-          {failures.map((failure) => (
-            <tr key={`${failure.class} ${failure.code}`}>
-              <th scope="row">{failure.class === "application" ? "an answer that reports an error" : failure.class || "–"}</th>
-              <td>{failure.code}</td>
-              <td class="number">{plain(failure.count)}</td>
-              <td class="prose"><q>{failure.example}</q></td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table name="Errors" class="errors" titles={["Error of the failed calls", "Code", "#Calls", "~The first of them"]} rows={failures.map((failure) => ({
+      key: `${failure.class} ${failure.code}`, cells: [
+          failure.class === "application" ? "an answer that reports an error" : failure.class || "–", failure.code, plain(failure.count),
+          <q>{failure.example}</q>,
+      ],
+    }))} />
   );
 }
 

@@ -1,6 +1,6 @@
 // The life of one call: its stages one after the other, on one axis for all stacks.
 
-import { Export } from "../export";
+import { Export, Head } from "../export";
 import { distinct, type Insight, type Life } from "../data";
 import { micros, plain, times } from "../format";
 import { counted } from "../words";
@@ -67,12 +67,7 @@ function Figures({ bars }: { bars: LifeBar[] }) {
   const known = (value: number | undefined | null, text: (value: number) => string) => (value == null ? "–" : text(value));
   return (
     <table class="figures">
-      <thead>
-        <tr>
-          <th scope="col">Stage, µs</th>
-          {bars.map(({ name }) => <th scope="col" class="number" key={name}>{name}</th>)}
-        </tr>
-      </thead>
+      <Head titles={["Stage, µs", ...bars.map(({ name }) => `#${name}`)]} />
       <tbody>
         {names.map((name) => row(name, ({ stages }) => known(stages.find(({ of }) => of.name === name)?.value, show)))}
         {row("Together", ({ total }) => show(total), "whole")}
