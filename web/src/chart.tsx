@@ -3,7 +3,7 @@
 // the arrow keys, its figures as a table, a legend that hides lines, and a zoom.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Export } from "./export";
+import { Export, Head } from "./export";
 import { short } from "./format";
 import type { Look } from "./look";
 import { around, Interval, Mark, scaleOf, spaced, Swatch, ticksOf, type Range, type Scale } from "./marks";
@@ -309,12 +309,7 @@ function Tip({ x, y, lines, at, left, late }: { x: Axis; y: Axis; lines: Line[];
 function Figures({ x, y, lines }: { x: Axis; y: Axis; lines: Line[] }) {
   return (
     <table>
-      <thead>
-        <tr>
-          <th scope="col">{x.label}</th>
-          {lines.map((line) => <th scope="col" key={line.name} class="number">{line.name}</th>)}
-        </tr>
-      </thead>
+      <Head titles={[x.label, ...lines.map((line) => `#${line.name}`)]} />
       <tbody>
         {xsOf(lines).map((at) => (
           <tr key={at}>

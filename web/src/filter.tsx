@@ -8,11 +8,6 @@ import { Swatch } from "./marks";
 import type { Clock } from "./metrics";
 import { clockNames } from "./words";
 
-interface Props {
-  run: Run;
-  looks: Map<string, Look>;
-}
-
 /** What has a place in the matrix, as far as it has one. */
 interface Placed {
   part?: string;
@@ -30,7 +25,7 @@ interface Placed {
 const sizeOf = ({ request_bytes, response_bytes }: Placed) => sizes(request_bytes!, response_bytes ?? request_bytes!);
 
 /** The run as far as the filter lets it through, its bar, and a text that changes with it. */
-export function useFilter({ run, looks }: Props): { shown: Run; bar: preact.ComponentChildren; key: string } {
+export function useFilter({ run, looks }: { run: Run; looks: Map<string, Look> }): { shown: Run; bar: preact.ComponentChildren; key: string } {
   const placed = [...run.cells, ...run.insights];
   const parts = distinct(placed.map((of) => of.part));
   const [part, choosePart] = useOne("part", parts);

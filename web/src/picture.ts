@@ -31,9 +31,7 @@ export function pictureOf(figure: HTMLElement): string {
     node.childNodes.forEach(walk);
   };
   put("rect", { width: "100%", height: "100%", fill: getComputedStyle(figure).backgroundColor });
-  figure.childNodes.forEach((child) => { // the figure itself ends below what is left out
-    walk(child);
-  });
+  figure.childNodes.forEach(walk); // the figure itself ends below what is left out
   const size = { width: Math.ceil(box.width), height: Math.ceil(bottom + margin) };
   for (const [key, value] of Object.entries(size)) svg.setAttribute(key, String(value));
   return new XMLSerializer().serializeToString(svg);
