@@ -136,19 +136,16 @@ func (w *Watch) copyStacks(pid int) error {
 	}
 	if w.unwinds == nil {
 		w.unwinds = map[int]*unwind.Unwinder{}
-		copies, err := perfevent.StartSampler(cpuSampleRate, runtime.NumCPU(), stackBytes)
-		if err != nil { // such as too little memory that may be locked
-			w.copying = err
-			return nil
+		var copies *perfevent.Sampler
+		// It fails if too little memory may be locked, for example. Then the sampler goes on as it is.
+		if copies, w.copying = perfevent.StartSampler(cpuSampleRate, runtime.NumCPU(), stackBytes); w.copying == nil {
+			w.lost += w.of.LostSamples()
+			err = w.of.Close()
+			w.of = copies
 		}
-		w.lost += w.of.LostSamples()
-		if err := w.of.Close(); err != nil {
-			return errors.Join(err, copies.Close())
-		}
-		w.of = copies
 	}
 	w.unwinds[pid] = u
-	return nil
+	return err
 }
 
 func (w *Watch) samplers() []*perfevent.Sampler {
