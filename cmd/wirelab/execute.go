@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
@@ -285,7 +286,8 @@ func (a *app) open(j *job, warnings []string) (*record.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest.Tool, manifest.Command, manifest.Fleet, manifest.Warnings = version(), commandLine(), j.fleet, warnings
+	manifest.SetBuild(build.Current())
+	manifest.Command, manifest.Fleet, manifest.Warnings = commandLine(), j.fleet, warnings
 	if j.load == nil {
 		return createRun(j.output.directory, manifest)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -332,7 +333,7 @@ a probe can slow the whole machine a little.`,
   wirelab agent --token-file token --labels role=client --dial 10.0.0.0/24 --allow-probes syscalls,cpu`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			credentials, o, err := f.Read(a.stderr, version())
+			credentials, o, err := f.Read(a.stderr, build.Version())
 			if err != nil {
 				return usageError(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -120,7 +121,7 @@ func (f *fleetUpFlags) check() error {
 func (f *fleetUpFlags) options(stateDir string) hub.HubOptions {
 	o := hub.HubOptions{
 		Project: f.name, Listen: f.listen, Advertise: f.advertise, StateDir: stateDir,
-		KeysFile: f.keys, NoTLS: f.noTLS, Version: version(), AllowProbes: f.allowProbes,
+		KeysFile: f.keys, NoTLS: f.noTLS, Version: build.Version(), AllowProbes: f.allowProbes,
 	}
 	if f.cluster.Name != "" {
 		o.Cluster = &f.cluster

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign"
@@ -79,7 +80,8 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 	}
 	records := summary.Records(files)
 	manifest := summary.Manifest(records)
-	manifest.Tool, manifest.Command = version(), commandLine()
+	manifest.SetBuild(build.Current())
+	manifest.Command = commandLine()
 	if name != "" {
 		manifest.Name = name
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -59,6 +60,24 @@ With --runs, list the runs in a folder and in its wirelab-runs, the newest first
 	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that differ from a library's default")
 	cmd.Flags().StringVar(&runs, "runs", "", "list the runs in this `folder`")
 	return cmd
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return a.resultCommand(oneJSONObject, &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit it was built from, and the version of Go",
+		Long: `Print the version, the commit it was built from, whether the source differed from
+that commit, the version of Go, and the platform. "unknown" means that the build
+did not note it. Each run's manifest.json and page have the same facts.
+
+wirelab --version does the same.`,
+		Example: `  wirelab version
+  wirelab version --json | jq -r .commit`,
+		Args: cobra.NoArgs,
+	}, func(*cobra.Command, []string) (commandResult, error) {
+		current := build.Current()
+		return commandResult{value: current, words: current.Write}, nil
+	})
 }
 
 // listSettings lists the settings of the named variants, or of every stack if none is named.

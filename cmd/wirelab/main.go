@@ -9,7 +9,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +16,12 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
@@ -55,6 +54,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return a.exitCode(play(ctx, stdin, stdout))
 	}
 	host.DelayFirstCollection()
+	if len(args) > 0 && args[0] == "--version" {
+		args = append([]string{"version"}, args[1:]...)
+	}
 	args, err := a.translateLoadArguments(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "wirelab: %v\n", err)
@@ -118,9 +120,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
   wirelab doctor                        # what this machine can measure`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version(),
+		Version:       build.Version(),
 	}
-	root.SetVersionTemplate("wirelab {{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlagError)
 	commandGroup(root,
 		a.compareCommand(),
@@ -144,6 +145,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.listCommand(),
 		a.mcpCommand(),
 		a.initCommand(),
+		a.versionCommand(),
 	)
 	replaceCobraCommands(root)
 	a.markUsageErrors(root.Commands())
@@ -185,13 +187,4 @@ func (a *app) rerunInUserNamespace(ctx context.Context, needed bool) error {
 		return exitError{code: code}
 	}
 	return err
-}
-
-// version returns the version of the module. The Go toolchain derives it from the commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel")
 }

@@ -77,6 +77,7 @@ export interface Run {
   advice: string[]; // sentences, most important first
   warnings: string[]; // warnings about the whole run
   directory: string; // directory of the run
+  build?: Info; // build of wirelab that made the run; absent for runs of older versions
   lever_runs?: string[]; // directories of the runs that tried levers after a comparison; absent without --try
   forecast: string; // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
   gates?: GateFinding[]; // outcomes of gates, cell by cell; absent without gates
@@ -638,6 +639,15 @@ export interface GateFinding {
   windows: number; // number of windows that the figure is from
   why?: string; // why the outcome is "cannot tell", and what to do; absent for other outcomes
   intervals: IntervalsByField;
+}
+
+export interface Info {
+  version: string;
+  commit?: string;
+  commit_time?: string;
+  dirty?: boolean;
+  go: string;
+  platform: string;
 }
 
 /** An Insight holds the probes' readings of a cell. */

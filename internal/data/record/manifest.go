@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"wirelab.dev/internal/base/build"
 )
 
 // A Manifest describes the plan of a run and its machine. It is written before the first
 // trial and again when the run ends.
 type Manifest struct {
-	Version  int             `json:"version"`
-	Tool     string          `json:"tool"` // version of wirelab
+	Version int    `json:"version"`
+	Tool    string `json:"tool"` // version of wirelab
+	// Build says which build of wirelab made the run. Runs of older versions have none.
+	Build    *build.Info     `json:"build,omitempty"`
 	Name     string          `json:"name"` // name of the scenario
 	Title    string          `json:"title,omitempty"`
 	Question string          `json:"question,omitempty"`
@@ -41,6 +45,9 @@ type Manifest struct {
 	// versions, of a fleet, and with fewer than three repeats have none.
 	Anchor []AnchorReading `json:"anchor,omitempty"`
 }
+
+// SetBuild notes which build of wirelab makes the run.
+func (m *Manifest) SetBuild(b build.Info) { m.Tool, m.Build = b.Version, &b }
 
 // Until is the condition that ends a run's repeats, and the progress towards it. A look is an
 // evaluation after some repeats.

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis/compare"
@@ -46,7 +47,7 @@ type Summary struct {
 	Failed   int // trials without a measurement
 	Spoiled  int // trials that are invalid only because of other programs
 	Command  []string
-	Tool     string          // version of wirelab that measured
+	Build    *build.Info     // build of wirelab that made the run; nil for runs of older versions
 	Host     map[string]any  // facts about the machine, copied from the manifest
 	Warnings []string        // warnings of the run, and warnings that all trials share
 	Rejudged *RejudgedChecks // trials that this version judges differently; nil if there are none
@@ -109,7 +110,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,
 		Started: m.Started, Status: m.Status, Seed: m.Seed,
-		Planned: m.Trials, Done: len(records), Command: m.Command, Tool: m.Tool,
+		Planned: m.Trials, Done: len(records), Command: m.Command, Build: m.Build,
 		Warnings: slices.Clone(m.Warnings), Forecast: m.Forecast, Rejudged: judged.Rejudged, Until: m.Until, Anchor: m.Anchor,
 	}
 	for _, r := range records {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/advice/rank"
@@ -35,6 +36,7 @@ type Object struct {
 	Advice    []string    `json:"advice"`               // sentences, most important first
 	Warnings  []string    `json:"warnings"`             // warnings about the whole run
 	Directory string      `json:"directory"`            // directory of the run
+	Build     *build.Info `json:"build,omitempty"`      // build of wirelab that made the run; absent for runs of older versions
 	LeverRuns []string    `json:"lever_runs,omitempty"` // directories of the runs that tried levers after a comparison; absent without --try
 	Forecast  string      `json:"forecast"`             // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
 
@@ -78,7 +80,7 @@ func NewObject(run *Run) *Object {
 	object := &Object{
 		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.IsPartial(), Seed: s.Seed,
 		Trials:  TrialCounts{Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed, Spoiled: s.Spoiled},
-		Results: s.Results, Leads: rank.MainLeads(s), Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Forecast: s.Forecast, Until: s.Until, Rejudged: s.Rejudged,
+		Results: s.Results, Leads: rank.MainLeads(s), Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Forecast: s.Forecast, Until: s.Until, Rejudged: s.Rejudged, Build: s.Build,
 		Gates: run.Gates,
 	}
 	if run.Since != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/analysis"
@@ -32,7 +33,7 @@ type pageData struct {
 	Started  string         `json:"started"`
 	Command  string         `json:"command"`
 	Computer string         `json:"machine"` // machine in one line
-	Tool     string         `json:"tool"`    // version of wirelab that measured; empty for several runs
+	Tool     string         `json:"tool"`    // build of wirelab in one line; empty if it is not known
 	Host     map[string]any `json:"host"`
 	// Stacks lists all stacks. The position of a stack decides its colour.
 	Stacks     []string `json:"stacks"`
@@ -53,8 +54,8 @@ func newPageData(run *Run) *pageData {
 		Started:  s.Started.UTC().Format("2 January 2006, 15:04:05 UTC"),
 		Command:  format.QuoteCommand(s.Command),
 		Computer: machineLine(s.Host),
+		Tool:     toolLine(s),
 		Host:     s.Host,
-		Tool:     s.Tool,
 		Choices:  map[string]string{compare.ByConnection: "connection"},
 		Profiles: packProfiles(s.Profiles),
 		Pairs:    pairsOf(s.Insights),
@@ -63,6 +64,7 @@ func newPageData(run *Run) *pageData {
 		data.Seed, data.Started = "", ""
 		data.Command = joinDistinct(s.Overlaid, "\n", func(run *analysis.Summary) string { return format.QuoteCommand(run.Command) })
 		data.Computer = joinDistinct(s.Overlaid, " | ", func(run *analysis.Summary) string { return machineLine(run.Host) })
+		data.Tool = joinDistinct(s.Overlaid, " | ", toolLine)
 	}
 	for _, stack := range s.Declared.Stacks {
 		data.Stacks = append(data.Stacks, stack.Name)
@@ -90,6 +92,13 @@ func joinDistinct(runs []*analysis.Summary, separator string, say func(*analysis
 		texts = lists.AppendNew(texts, say(run))
 	}
 	return strings.Join(texts, separator)
+}
+
+func toolLine(run *analysis.Summary) string {
+	if run.Build == nil {
+		return ""
+	}
+	return run.Build.String()
 }
 
 // machineLine describes a run's machine in one line, from the facts in the manifest.
@@ -167,6 +176,7 @@ func writeHTML(w io.Writer, run *Run, live template.JS) error {
 		Advice:  slices.Concat(run.Answer, run.Advice),
 		Table:   table.NewPlainTable(run.Summary),
 		Live:    live,
+		Writer:  build.Current().String(),
 	})
 	if err != nil {
 		return fmt.Errorf("report: writing the page: %w", err)
@@ -182,6 +192,7 @@ type pageContent struct {
 	Advice  []string
 	Table   table.TextTable
 	Live    template.JS // script that reloads the page; empty in a stored file
+	Writer  string      // build of wirelab that writes the page, which may be newer than the one that measured
 }
 
 // Pair holds the sentences that compare two insights, or that explain one alone. The insights hold
