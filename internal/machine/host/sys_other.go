@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"runtime"
 	"time"
+
+	"wirelab.dev/internal/base/system"
 )
 
 // NeedsLinux returns an error for an operation that needs Linux.
@@ -34,8 +36,12 @@ func processCPUTime() time.Duration { return 0 }
 
 func reniceSession(int, int) error { return nil } // only Linux has priorities of sessions
 
-// startKilledWithParent only starts the command. If the parent is killed, the command continues.
-func startKilledWithParent(cmd *exec.Cmd) error { return cmd.Start() }
+// startKilledWithParent starts the command as the leader of a process group. If the parent is killed,
+// the command continues.
+func startKilledWithParent(cmd *exec.Cmd) error {
+	system.OwnGroup(cmd)
+	return cmd.Start()
+}
 
 func awaitExit(int) {}
 

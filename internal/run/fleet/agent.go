@@ -10,13 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
@@ -157,8 +157,8 @@ func (a *agent) clearSpool() (release func(), err error) {
 		return nil, fmt.Errorf("lock the spool folder: %w", err)
 	}
 	release = func() { _ = lock.Close() } // which ends the lock
-	switch err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	switch err := system.Lock(lock); {
+	case errors.Is(err, system.ErrLocked):
 		release()
 		return nil, fmt.Errorf("%w: %s, on this machine: end that one, or give this agent another --name", errNameTaken, a.Name)
 	case err != nil:

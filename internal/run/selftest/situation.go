@@ -29,9 +29,9 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -244,7 +244,7 @@ func (s *Stage) start(p player, in host.StartOptions) (runningDisturber, error) 
 	var warnings []string
 	// Without StartPinned, the kernel does not kill the process when wirelab ends.
 	if _, outlives := p.(*cleanupPlayer); outlives {
-		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		system.OwnSession(command)
 		err = command.Start()
 	} else {
 		warnings, err = host.StartPinned(command, in)

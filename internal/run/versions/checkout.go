@@ -8,8 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"wirelab.dev/internal/base/system"
 )
 
 // A Checkout holds the worktrees of two revisions of a git repository. The repository's own files,
@@ -54,8 +55,8 @@ func (c *Checkout) Build(ctx context.Context, command string) error {
 		}
 		build := exec.CommandContext(ctx, "sh", "-c", command) //nolint:gosec // the user's own command
 		build.Dir = folder
-		build.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		build.Cancel = func() error { return syscall.Kill(-build.Process.Pid, syscall.SIGKILL) } // with all that it started
+		system.OwnGroup(build)
+		build.Cancel = func() error { return system.KillGroup(build.Process.Pid) } // with all that it started
 		build.WaitDelay = time.Second
 		if output, err := build.CombinedOutput(); err != nil {
 			if ctx.Err() != nil {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -107,29 +108,29 @@ func (spec *keeperSpec) start() (*exec.Cmd, []string, error) {
 
 // endAll asks all descendants to end, and kills those that live on after the grace period.
 func endAll(ended <-chan struct{}) {
-	signalAll(syscall.SIGTERM)
+	signalAll(system.Terminate)
 	grace := time.NewTimer(gracePeriod)
 	select {
 	case <-ended:
 	case <-grace.C:
-		signalAll(syscall.SIGKILL)
+		signalAll(system.Kill)
 		<-ended
 	}
 	for range killRounds { // those that the command has left behind
 		host.ReapOrphans()
-		if signalAll(syscall.SIGKILL) == 0 {
+		if signalAll(system.Kill) == 0 {
 			return
 		}
 		time.Sleep(killPeriod)
 	}
 }
 
-// signalAll sends a signal to all descendants, and returns their number.
-func signalAll(what syscall.Signal) int {
+// signalAll ends all descendants, and returns their number.
+func signalAll(end func(pid int) error) int {
 	own := os.Getpid()
 	family := slices.DeleteFunc(host.ReadProcessTable().Family(own), func(pid int) bool { return pid == own })
 	for _, pid := range family {
-		_ = syscall.Kill(pid, what) // it may have ended
+		_ = end(pid) // it may have ended
 	}
 	return len(family)
 }

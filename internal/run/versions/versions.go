@@ -22,9 +22,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -75,7 +75,7 @@ type Server struct {
 func Start(keeper []string, v Version, in host.StartOptions) (*Server, error) {
 	s := &Server{Version: v, keeper: exec.Command(keeper[0], keeper[1:]...), ended: make(chan struct{})} //nolint:gosec // wirelab itself
 	s.keeper.Stderr = os.Stderr
-	s.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must reach only wirelab, which then stops the keeper
+	system.OwnGroup(s.keeper) // Ctrl-C must reach only wirelab, which then stops the keeper
 	input, err := s.keeper.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
@@ -104,7 +104,7 @@ func Start(l Launch) (*Process, error) {
 	p.command.Cancel = func() error {
 		_ = p.input.Close()
 		// The worker leads its own process group, so the signal also reaches its child processes.
-		return syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
+		return system.KillGroup(p.command.Process.Pid)
 	}
 	if len(l.Env) > 0 {
 		p.command.Env = append(os.Environ(), l.Env...)

@@ -16,12 +16,11 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
@@ -190,8 +189,8 @@ type keys struct {
 	ended    chan struct{}
 }
 
-// keyPollMilliseconds is the poll interval for keys. A blocking read could not be cancelled.
-const keyPollMilliseconds = 50
+// keyPollInterval is the poll interval for keys. A blocking read could not be cancelled.
+const keyPollInterval = 50 * time.Millisecond
 
 // readKeys calls press for each key until it returns false, or until ending is closed.
 func readKeys(from *os.File, ending <-chan struct{}, press func(byte) bool) *keys {
@@ -219,11 +218,11 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 			return
 		default:
 		}
-		look := []unix.PollFd{{Fd: int32(k.terminal.Fd()), Events: unix.POLLIN}} //nolint:gosec // a file descriptor is small
-		if n, err := unix.Poll(look, keyPollMilliseconds); n <= 0 || err != nil {
-			if err != nil && err != unix.EINTR {
-				return
-			}
+		ready, err := system.WaitForInput(k.terminal, keyPollInterval)
+		if err != nil {
+			return
+		}
+		if !ready {
 			continue
 		}
 		n, err := k.terminal.Read(key[:])
@@ -252,4 +251,4 @@ func (k *keys) close() {
 }
 
 // interruptSelf does the same as Ctrl-C on a terminal that is not raw.
-func interruptSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
+func interruptSelf() { _ = system.Interrupt() }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet/protocol"
 )
@@ -254,8 +255,7 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	}
 	cmd := exec.Command(program, arguments...)
 	cmd.Stderr = log
-	// Setsid makes a new session: Ctrl-C in this terminal must not end the hub.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	system.OwnSession(cmd) // Ctrl-C in this terminal must not end the hub
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
@@ -54,7 +54,7 @@ func (r RunningHub) End(ctx context.Context) error {
 	if r.PID == 1 { // outside the container, process 1 is another
 		return errors.New("the hub is process 1, the first of its container: stop the container")
 	}
-	if err := syscall.Kill(r.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := system.Terminate(r.PID); err != nil {
 		return fmt.Errorf("end the hub (process %d): %w", r.PID, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -136,7 +136,7 @@ func runningIn(dir string) (RunningHub, bool) {
 		return RunningHub{}, false
 	}
 	defer func() { _ = file.Close() }()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+	if err := system.LockShared(file); !errors.Is(err, system.ErrLocked) {
 		return RunningHub{}, false
 	}
 	text, err := os.ReadFile(filepath.Join(dir, hubFile))
@@ -240,11 +240,11 @@ func lockState(dir string) (*lockedState, error) {
 		pause    = 10 * time.Millisecond
 	)
 	for waited := time.Duration(0); ; waited += pause {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = system.Lock(file)
 		if err == nil {
 			return &lockedState{dir, file}, nil
 		}
-		if waited >= patience || !errors.Is(err, syscall.EWOULDBLOCK) {
+		if waited >= patience || !errors.Is(err, system.ErrLocked) {
 			break
 		}
 		time.Sleep(pause)

@@ -9,12 +9,12 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/system"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
@@ -162,9 +162,8 @@ func foreignResult(c generator.Counts) *worker.ClientResult {
 // processCost adds the cost of an ended process to u, the difference of two readings.
 func processCost(p *os.ProcessState, u probe.Usage) *probe.Window {
 	u.UserNS, u.SystemNS = int64(p.UserTime()), int64(p.SystemTime())
-	if kernel, known := p.SysUsage().(*syscall.Rusage); known {
-		u.VoluntarySwitches, u.InvoluntarySwitches = kernel.Nvcsw, kernel.Nivcsw
-		u.MinorFaults, u.MajorFaults = kernel.Minflt, kernel.Majflt
+	if c, known := system.CountsOf(p); known {
+		u.VoluntarySwitches, u.InvoluntarySwitches, u.MinorFaults, u.MajorFaults = c.VoluntarySwitches, c.InvoluntarySwitches, c.MinorFaults, c.MajorFaults
 	}
 	return &probe.Window{Usage: u}
 }

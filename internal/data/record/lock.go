@@ -1,12 +1,11 @@
-//go:build linux || darwin || freebsd || netbsd || openbsd
-
 package record
 
 import (
 	"errors"
 	"os"
-	"syscall"
 	"time"
+
+	"wirelab.dev/internal/base/system"
 )
 
 // lockPatience limits the time that lock waits for a killed process to release its lock. If the
@@ -21,9 +20,9 @@ const (
 // closed or the process ends.
 func lock(file *os.File) error {
 	for waited := time.Duration(0); ; waited += lockRetryInterval {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := system.Lock(file)
 		switch {
-		case !errors.Is(err, syscall.EWOULDBLOCK):
+		case !errors.Is(err, system.ErrLocked):
 			return err
 		case waited >= lockPatience:
 			return errLocked
