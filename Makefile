@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build image pictures generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE
+.PHONY: help setup build release-dry image pictures generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -22,8 +22,12 @@ setup: ## install what the tests need besides Go (a C compiler for -race, Chromi
 # compile than all of gRPC (decision 0024).
 gin := -tags=gin,nomsgpack
 
+OUT ?= bin/wirelab
 build: ## bin/wirelab, static, with Gin, without symbols for a debugger
-	CGO_ENABLED=0 go build -trimpath $(gin) -ldflags='-s -w' -o bin/wirelab ./cmd/wirelab
+	CGO_ENABLED=0 go build -trimpath $(gin) -ldflags='-s -w' -o $(OUT) ./cmd/wirelab
+
+release-dry: ## dist: all files of a release of the last commit, and nothing published: programs, packages, image, checksums, man pages (docs/install.md); ONLY=linux/amd64
+	go -C tools run ./release -root $(CURDIR) -dist $(CURDIR)/dist -only '$(ONLY)'
 
 image: ## build the container image, and write its name into deploy; REGISTRY=registry.example.com/team names it; PUSH=1 pushes it, WRITE=0 leaves deploy as it is
 	@go -C tools run ./image -root $(CURDIR) -registry '$(REGISTRY)' $(if $(filter 1,$(PUSH)),-push) $(if $(filter 0,$(WRITE)),-write=false)
