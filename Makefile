@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build release-dry image pictures generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE
+.PHONY: help setup build release-dry image pictures generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE size install-test
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -25,6 +25,13 @@ gin := -tags=gin,nomsgpack
 OUT ?= bin/wirelab
 build: ## bin/wirelab, static, with Gin, without symbols for a debugger
 	CGO_ENABLED=0 go build -trimpath $(gin) -ldflags='-s -w' -o $(OUT) ./cmd/wirelab
+
+size: build ## what each module adds to bin/wirelab
+	CGO_ENABLED=0 go build -trimpath $(gin) -o bin/wirelab-symbols ./cmd/wirelab
+	@go -C tools run ./size -of $(CURDIR)/$(OUT) -symbols $(CURDIR)/bin/wirelab-symbols
+
+install-test: # go install of the last commit, from a module proxy of files, without a network
+	WIRELAB_INSTALL=1 go -C tools test -count=1 -v -run='^TestGoInstall$$' ./release
 
 release-dry: ## dist: all files of a release of the last commit, and nothing published: programs, packages, image, checksums, man pages (docs/install.md); ONLY=linux/amd64
 	go -C tools run ./release -root $(CURDIR) -dist $(CURDIR)/dist -only '$(ONLY)'

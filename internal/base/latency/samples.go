@@ -7,6 +7,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+
+	"wirelab.dev/internal/base/system"
 )
 
 // Sample holds the times of one request, in nanoseconds.
@@ -147,7 +149,7 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return errors.Join(err, os.Remove(unfinished))
 	}
-	return syncDirectory(filepath.Dir(path))
+	return system.SyncFolder(filepath.Dir(path))
 }
 
 func writeRows(to io.Writer, logs []*SampleLog) error {
@@ -196,13 +198,4 @@ func (w *rowWriter) close() error {
 		w.flush()
 	}
 	return w.file.writeFooter()
-}
-
-// syncDirectory makes sure that a rename in the directory survives a power cut.
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }

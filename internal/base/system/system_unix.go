@@ -27,6 +27,15 @@ func flock(file *os.File, how int) error {
 	return err
 }
 
+// SyncFolder puts the names of a folder's files on disk.
+func SyncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
 // OwnGroup starts the command in a process group of its own, which Ctrl-C does not reach.
 func OwnGroup(command *exec.Cmd) { command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 

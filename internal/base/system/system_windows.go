@@ -29,6 +29,9 @@ func lockFile(file *os.File, how uint32) error {
 	return err
 }
 
+// SyncFolder does nothing: Windows puts names on disk by itself, and refuses to be asked.
+func SyncFolder(string) error { return nil }
+
 // OwnGroup starts the command in a process group of its own, which Ctrl-C does not reach.
 func OwnGroup(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}

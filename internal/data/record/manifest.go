@@ -132,14 +132,6 @@ func writeSynced(name string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func syncDir(dir string) error {
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
-}
-
 func decodeManifest(data []byte) (m Manifest, err error) {
 	err = decodeVersioned(data, &m)
 	var (

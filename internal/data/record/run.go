@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"wirelab.dev/internal/base/system"
 )
 
 // The files of this package in a run directory. docs/records.md lists the other files.
@@ -349,7 +351,7 @@ func (r *Run) replaceManifest() error {
 	if err := os.Rename(unfinished, r.path(manifestFile)); err != nil {
 		return err
 	}
-	return syncDir(r.Dir)
+	return system.SyncFolder(r.Dir)
 }
 
 // Newest returns the run directories in a folder, the latest written first. It returns at most
