@@ -50,7 +50,7 @@ func (r *release) build(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  %-14s %5.1f MB\n", target, float64(info.Size())/1e6)
+		fmt.Fprintf(r.out, "  %-14s %5.1f MB\n", target, float64(info.Size())/1e6)
 		r.binaries = append(r.binaries, b)
 	}
 	if len(r.binaries) == 0 {

@@ -121,7 +121,7 @@ func (r *release) rootfs(b binary) ([]byte, error) {
 	if _, err := os.Stat(certificates); err == nil {
 		entries = append(entries, entry{certificates[1:], 0o644, 0, certificates})
 	} else {
-		fmt.Printf("  %s is not here: the image has no root certificates\n", certificates)
+		fmt.Fprintf(r.out, "  %s is not here: the image has no root certificates\n", certificates)
 	}
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

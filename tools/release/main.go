@@ -12,6 +12,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,9 +24,11 @@ func main() {
 	flag.StringVar(&r.dist, "dist", "../dist", "`folder` for the release, which is emptied first")
 	flag.StringVar(&r.only, "only", "", "make a single `target`, as in linux/amd64, without packages of other systems")
 	flag.Parse()
+	r.out = os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := r.make(ctx); err != nil {
+	err := r.make(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -37,6 +40,7 @@ type release struct {
 	source           // the clone
 	binaries         []binary
 	made             []artifact
+	out              io.Writer // says what is made
 }
 
 func (r *release) make(ctx context.Context) error {
@@ -58,7 +62,7 @@ func (r *release) make(ctx context.Context) error {
 	if r.source, err = clone(ctx, r.root, temporary); err != nil {
 		return fmt.Errorf("clone the commit: %w", err)
 	}
-	fmt.Printf("wirelab %s of commit %.12s\n", r.version, r.commit)
+	fmt.Fprintf(r.out, "wirelab %s of commit %.12s\n", r.version, r.commit)
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error

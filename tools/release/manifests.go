@@ -74,9 +74,9 @@ func (r *release) list() error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  %6.1f MB  %s\n", float64(info.Size())/1e6, a.name)
+		fmt.Fprintf(r.out, "  %6.1f MB  %s\n", float64(info.Size())/1e6, a.name)
 	}
-	fmt.Printf("the release is in %s; nothing was published\n", r.dist)
+	fmt.Fprintf(r.out, "the release is in %s; nothing was published\n", r.dist)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func TestEmptyFolder(t *testing.T) {
 func small(t *testing.T) *release {
 	t.Helper()
 	folder := t.TempDir()
-	r := &release{dist: t.TempDir()}
+	r := &release{dist: t.TempDir(), out: t.Output()}
 	r.folder, r.commit, r.version, r.date = filepath.Join(folder, "wirelab"), strings.Repeat("a", 40), "0.1.0", time.Unix(1e9, 0).UTC()
 	for name, text := range map[string]string{
 		"LICENSE": "free", "README.md": "read", "CHANGELOG.md": "changed", "man/wirelab.1": ".TH", "man/wirelab-load.1": ".TH",
