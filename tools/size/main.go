@@ -145,7 +145,7 @@ func write(out io.Writer, parts []part, total float64) error {
 	}
 	rest.module = fmt.Sprintf("%d others", max(0, len(parts)-shown))
 	line(w, rest, tables/code)
-	fmt.Fprintf(w, "%8.1f MB in all; %.1f MB describe functions, lines and types, of which each module has a share by its code\n", total, tables)
+	fmt.Fprintf(w, "%8.1f MB in all; %.1f MB describe functions, lines and types, and are divided among modules by their code\n", total, tables)
 	return w.Flush()
 }
 
