@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // user is the number of the image's user, as in deploy/Containerfile.
@@ -27,49 +28,47 @@ type entry struct {
 	from string
 }
 
-// image writes an image for both Linux architectures as a tar of an OCI layout. It needs no daemon.
-// Its content is the same as that of deploy/Containerfile.
+// image writes an image per Linux architecture, as a tar of an OCI layout. It needs no daemon. Its
+// content is the same as that of deploy/Containerfile. A tar has one image, since podman load refuses two.
 func (r *release) image(context.Context) error {
-	folder := filepath.Join(filepath.Dir(r.folder), "image")
-	index, err := layout.Write(folder, empty.Index)
-	if err != nil {
-		return err
-	}
-	found := false
 	for _, b := range r.binaries {
 		if b.system != "linux" {
 			continue
 		}
-		found = true
+		folder := filepath.Join(filepath.Dir(r.folder), "image", b.arch)
+		index, err := layout.Write(folder, empty.Index)
+		if err != nil {
+			return err
+		}
 		image, err := r.imageOf(b)
 		if err != nil {
 			return err
 		}
-		name := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version})
+		name := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "localhost/wirelab:" + r.version})
 		if err := index.AppendImage(image, name, layout.WithPlatform(v1.Platform{OS: "linux", Architecture: b.arch})); err != nil {
 			return err
 		}
-	}
-	if !found {
-		return nil // with -only
-	}
-	files := map[string]string{}
-	err = filepath.WalkDir(folder, func(path string, at os.DirEntry, err error) error {
-		if err == nil && at.Type().IsRegular() {
-			name, err := filepath.Rel(folder, path)
-			files[name] = path
+		files := map[string]string{}
+		err = filepath.WalkDir(folder, func(path string, at os.DirEntry, err error) error {
+			if err == nil && at.Type().IsRegular() {
+				name, err := filepath.Rel(folder, path)
+				files[name] = path
+				return err
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		return err
-	})
-	if err != nil {
-		return err
+		data, err := r.tar("", files)
+		if err != nil {
+			return err
+		}
+		if err := r.add(b, fmt.Sprintf("wirelab_%s_image_%s.tar", r.version, b.arch), data); err != nil {
+			return err
+		}
 	}
-	data, err := r.tar("", files)
-	if err != nil {
-		return err
-	}
-	return r.add(binary{}, fmt.Sprintf("wirelab_%s_image.tar", r.version), data)
+	return nil
 }
 
 func (r *release) imageOf(b binary) (v1.Image, error) {
@@ -77,11 +76,11 @@ func (r *release) imageOf(b binary) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
+	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layer)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func TestFiles(t *testing.T) {
 	for _, want := range []string{
 		"wirelab_0.1.0_linux_amd64.tar.gz", "wirelab_0.1.0_linux_arm64.tar.gz", "wirelab_0.1.0_darwin_arm64.tar.gz", "wirelab_0.1.0_windows_amd64.zip",
 		"wirelab_0.1.0_amd64.deb", "wirelab_0.1.0_arm64.deb", "wirelab-0.1.0-1.x86_64.rpm", "wirelab-0.1.0-1.aarch64.rpm",
-		"wirelab_0.1.0_x86_64.apk", "wirelab_0.1.0_aarch64.apk", "wirelab_0.1.0_image.tar",
+		"wirelab_0.1.0_x86_64.apk", "wirelab_0.1.0_aarch64.apk", "wirelab_0.1.0_image_amd64.tar", "wirelab_0.1.0_image_arm64.tar",
 	} {
 		switch {
 		case first[want] == "":
