@@ -63,7 +63,7 @@ With --runs, list the runs in a folder and in its wirelab-runs, the newest first
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return a.resultCommand(oneJSONObject, &cobra.Command{
+	return a.resultCommand("version", &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit it was built from, and the version of Go",
 		Long: `Print the version, the commit it was built from, whether the source differed from

@@ -16,6 +16,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/base/schemafile"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -57,6 +58,7 @@ var printed = map[string]struct {
 	"plan":              {"What --dry-run --json of a measuring command prints", plan.RunPreview{}},
 	"replicate":         {"What wirelab replicate --json prints", gate.Replication{}},
 	"runs":              {"What wirelab list --runs --json prints", record.Listing{}},
+	"version":           {"What wirelab version --json prints", build.Info{}},
 	"selftest":          {"What wirelab selftest --json prints", selftest.Result{}},
 	"serve":             {"What wirelab serve --json prints", serve.Listening{}},
 	"situations":        {"What wirelab selftest --list --json prints", selftest.Listing{}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"wirelab.dev/internal/base/build"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/serve"
@@ -124,7 +125,7 @@ a client starts this command.`,
 			if o.Program, err = ownProgram(); err != nil {
 				return err
 			}
-			o.Version = version()
+			o.Version = build.Version()
 			if err = mcp.Serve(cmd.Context(), o, io.NopCloser(a.stdin), os.Stdout); err != nil {
 				return usageError(err)
 			}

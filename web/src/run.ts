@@ -219,7 +219,8 @@ export interface Category {
   share: number;
   us_per_call: number;
   error_us: number; // standard error from sampling
-  function?: string; // Function is the innermost function in whose calls most of this time passes; empty if there is none.
+  function?: string; // Function is the program's innermost function in whose calls most of this time passes, or one of a library if it has none; empty if there is neither.
+  in?: string; // In is the innermost function of a library that Function calls for most of this time.
 }
 
 /** A Cause explains a part of a cell's time, or of the difference between two cells. */

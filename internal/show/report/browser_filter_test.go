@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"wirelab.dev/internal/base/build"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -90,7 +92,7 @@ func TestPrintInBrowser(t *testing.T) {
 // What it takes to measure again is copied with the version and the machine.
 func TestReproduceInBrowser(t *testing.T) {
 	run := fixtureRun(t)
-	run.Summary.Tool = "v0.1.0-test"
+	run.Summary.Build = &build.Info{Version: "v0.1.0-test"}
 	tab := startBrowser(t).open(t, writePage(t, run))
 	copied := ask(tab, chromedp.Evaluate[string](`new Promise((done) => {
 		Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => done(text) }, configurable: true });
