@@ -206,6 +206,7 @@ var causeWords = map[insight.CauseKind]struct{ one, both string }{
 	insight.BySharedCPU:   {"waiting for the CPU that both ends share", "waiting for the CPU that both ends share"},
 	insight.ByNeighbour:   {"waiting for CPUs that other programs use, at the %s", "waiting for CPUs that other programs use"},
 	insight.ByHandler:     {"the handler", "the handler"},
+	insight.ByBackground:  {"goroutines of the service that run no handler", "goroutines of the service that run no handler"},
 	insight.ByHandlerWait: {"the handler, which waits", "the handler, which waits"},
 	insight.ByLock:        {"waiting for a lock at the %s", "waiting for locks"},
 	insight.ByWindow:      {"waiting for the flow-control window", "waiting for the flow-control window"},

@@ -43,6 +43,8 @@ type Categories struct {
 const (
 	ownCategory         = "wirelab itself"
 	applicationCategory = "the application"
+	// backgroundCategory is for goroutines of a service that run no handler of requests.
+	backgroundCategory = "goroutines without a request"
 )
 
 // A Rule assigns a category to the call stacks that contain one of its functions.
@@ -105,17 +107,32 @@ func (r *Rule) compile() (err error) {
 type sorter struct {
 	rules     []Rule
 	ofService bool
-	known     map[record.Frame]int // number of a frame's rule, from 1; 0 means that no rule matches
+	// knowsHandlers says that a known library runs the service's handlers, so that other goroutines have no request.
+	knowsHandlers bool
+	known         map[record.Frame]int // number of a frame's rule, from 1; 0 means that no rule matches
 }
 
-func (c *Categories) cpuSorter() *sorter { return &sorter{c.CPU, c.ofService, map[record.Frame]int{}} }
+func (c *Categories) cpuSorter() *sorter {
+	return &sorter{rules: c.CPU, ofService: c.ofService, known: map[record.Frame]int{}}
+}
 
 func (c *Categories) offCPUSorter() *sorter {
-	return &sorter{c.OffCPU, c.ofService, map[record.Frame]int{}}
+	return &sorter{rules: c.OffCPU, ofService: c.ofService, known: map[record.Frame]int{}}
+}
+
+// lookForHandlers makes the sorter tell handlers of requests from other goroutines, if a known library runs them.
+func (s *sorter) lookForHandlers(seen []*record.Seen) *sorter {
+	s.knowsHandlers = s.ofService && slices.ContainsFunc(seen, func(one *record.Seen) bool {
+		return one.Stacks != nil && slices.ContainsFunc(one.Stacks.Stacks, func(stack record.Stack) bool { return hasHandler(one.Stacks.Functions(stack)) })
+	})
+	return s
 }
 
 // categoryOf returns the category of a stack. The stack starts with its outermost frame.
 func (s *sorter) categoryOf(stack []record.Frame) string {
+	if s.knowsHandlers && hasNoRequest(stack) {
+		return backgroundCategory
+	}
 	first := len(s.rules)
 	for _, frame := range stack {
 		if place := s.ruleIndex(frame); place > 0 && s.rules[place-1].Anywhere {
@@ -138,6 +155,16 @@ func (s *sorter) categoryOf(stack []record.Frame) string {
 		return applicationCategory // such as an interpreter's, in a library of its own
 	}
 	return Unclassified
+}
+
+// hasNoRequest reports whether a goroutine runs a function of its service, and no handler of a request.
+func hasNoRequest(stack []record.Frame) bool {
+	const start, ofMain = "runtime.goexit", "runtime.main" // the outermost functions of goroutines
+	return len(stack) > 1 && stack[0].Function == start && (isApplication(stack[1]) || stack[1].Function == ofMain) && !hasHandler(stack)
+}
+
+func hasHandler(stack []record.Frame) bool {
+	return slices.ContainsFunc(stack, func(f record.Frame) bool { return runsHandler(f.Function) })
 }
 
 func isInLibrary(f record.Frame) bool { return f.In != "" && f.In != record.InKernel }

@@ -134,6 +134,41 @@ func TestAServicesOwnFunctionsAreTheApplication(t *testing.T) {
 	}
 }
 
+// TestGoroutinesWithoutARequest are told from handlers, if a known library runs these.
+func TestGoroutinesWithoutARequest(t *testing.T) {
+	handler, refresh := frames("runtime.goexit", "net/http.(*conn).serve", "main.handle"), frames("runtime.goexit", "main.refresh", "crypto/sha256.Sum256")
+	seen := func(stacks ...[]record.Frame) []*record.Seen {
+		all := &record.Stacks{}
+		for _, frames := range stacks {
+			one := record.Stack{}
+			for range frames {
+				one.Frames = append(one.Frames, len(all.Frames)+len(one.Frames))
+			}
+			all.Frames, all.Stacks = append(all.Frames, frames...), append(all.Stacks, one)
+		}
+		return []*record.Seen{{}, {Stacks: all}}
+	}
+	of := func(end string, stacks ...[]record.Frame) *sorter {
+		return categoriesOf(record.ServiceStack+":wire=h1", end, BuiltInCategories()).cpuSorter().lookForHandlers(seen(stacks...))
+	}
+	for _, one := range []struct {
+		sorter *sorter
+		stack  []record.Frame
+		want   string
+	}{
+		{of(ServerEnd, handler, refresh), refresh, backgroundCategory},
+		{of(ServerEnd, handler, refresh), frames("runtime.goexit", "runtime.main", "main.main"), backgroundCategory},
+		{of(ServerEnd, handler, refresh), handler, applicationCategory},
+		{of(ServerEnd, handler, refresh), frames("runtime.goexit", "runtime.gcBgMarkWorker"), "garbage collection"},
+		{of(ServerEnd, refresh), refresh, "TLS"}, // it may be a handler
+		{of(ClientEnd, handler, refresh), refresh, "TLS"},
+	} {
+		if got := one.sorter.categoryOf(one.stack); got != one.want {
+			t.Errorf("%v: %s, want %s", one.stack, got, one.want)
+		}
+	}
+}
+
 func FuzzParseCategories(f *testing.F) {
 	f.Add(BuiltInCategoriesText)
 	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = ParseCategories(text) })

@@ -21,6 +21,7 @@ const (
 	BySharedCPU   CauseKind = "shared-cpu"       // client and server share CPUs
 	ByNeighbour   CauseKind = "neighbour"        // other programs take the CPUs
 	ByHandler     CauseKind = "handler"          // the service computes
+	ByBackground  CauseKind = "background"       // goroutines of the service compute that run no handler
 	ByHandlerWait CauseKind = "handler-wait"     // the service waits: for a timer, a channel, another service
 	ByLock        CauseKind = "lock"             // waiting for a lock
 	ByWindow      CauseKind = "window"           // waiting for a flow-control window
@@ -35,7 +36,7 @@ const (
 // CauseKinds lists all kinds.
 var CauseKinds = []CauseKind{
 	ByCollector, ByAllocation, ByFaults, ByCopying, ByEncoding, ByProtocol, ByHandshake, ByEncryption, BySystemCalls, ByPackets, ByLink,
-	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection, ByProcesses, ByQuota, ByAcks,
+	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByBackground, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection, ByProcesses, ByQuota, ByAcks,
 }
 
 // A Cause explains a part of a cell's time, or of the difference between two cells.
@@ -72,12 +73,13 @@ var kindsOfCategories = map[string]CauseKind{
 	"serialisation":                    ByEncoding,
 	"protocol layer":                   ByProtocol,
 	applicationCategory:                ByHandler,
+	backgroundCategory:                 ByBackground,
 }
 
 // kindOfCategory returns the kind of a category of CPU time. The application runs at the server.
 func kindOfCategory(category, end string) CauseKind {
 	kind, known := kindsOfCategories[category]
-	if !known || kind == ByHandler && end == ClientEnd {
+	if !known || (kind == ByHandler || kind == ByBackground) && end == ClientEnd {
 		return other
 	}
 	return kind

@@ -403,7 +403,7 @@ func (f *finder) factsBehind(c *Cause) string {
 		more, less = less, more
 	}
 	switch c.Kind {
-	case ByHandler, ByEncoding, ByCopying, ByAllocation:
+	case ByHandler, ByBackground, ByEncoding, ByEncryption, ByCopying, ByAllocation:
 		return ownFunction(more, c.Kind)
 	case ByRunQueue, BySharedCPU:
 		return strings.TrimPrefix(countQueue(more, less), soText)

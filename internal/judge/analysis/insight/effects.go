@@ -158,7 +158,7 @@ var effects = map[string]effect{
 	// Connections.
 	"tls":             {usual: "off", kinds: []CauseKind{ByEncryption, ByHandshake}},
 	"cert":            {usual: "ecdsa", kinds: []CauseKind{ByHandshake}, takes: []CauseKind{ByEncryption, idle}, fits: opensConnections, facts: describeSignature},
-	"group":           {usual: "x25519mlkem768", kinds: []CauseKind{ByHandshake}, takes: []CauseKind{ByEncryption}, fits: opensConnections},
+	"group":           {usual: "x25519mlkem768", kinds: []CauseKind{ByHandshake}, takes: []CauseKind{ByEncryption}, fits: opensConnections, says: "its TLS key exchange is %s"},
 	"handshakes":      {kinds: []CauseKind{ByHandshake}, takes: inWaits, fits: opensConnections},
 	connectionSetting: {kinds: []CauseKind{ByHandshake}, takes: inAll, fits: opensConnections, says: "each call opens a connection", facts: describeHandshakes},
 	sharingSetting:    {kinds: []CauseKind{ByConnection}, takes: inAll, fits: hasFewerConnections, facts: countConnections},
@@ -443,12 +443,37 @@ func kernelChanges(of, against *Insight) (all []change) {
 	return all
 }
 
-// mostSyscalls names the system call that a service makes most often.
+// mostSyscalls names the system calls that a service makes more often than another one, at most three, and how many
+// files it opens or removes.
 func mostSyscalls(more, less *Insight) string {
-	for _, s := range more.Server.Syscalls { // the most frequent first
-		return fmt.Sprintf(" (%s %s), against %s", units.Number(s.PerCall), s.Name, units.Number(*cmp.Or(less.Server.SyscallsPerCall(), new(0.0))))
+	before := map[string]float64{}
+	for _, s := range less.Server.Syscalls {
+		before[s.Name] = s.PerCall
 	}
-	return ""
+	most, files := slices.Clone(more.Server.Syscalls), 0.0
+	for i := range most {
+		most[i].PerCall -= before[most[i].Name]
+		if slices.Contains(fileCalls, most[i].Name) {
+			files += most[i].PerCall
+		}
+	}
+	slices.SortStableFunc(most, func(x, y Syscall) int { return cmp.Compare(y.PerCall, x.PerCall) })
+	var named []string
+	for _, s := range most[:min(3, len(most))] {
+		if s.PerCall >= startsOne {
+			named = append(named, units.Number(s.PerCall+before[s.Name])+" "+s.Name)
+		}
+	}
+	text := fmt.Sprintf(" (%s), against %s", strings.Join(named, ", "), units.Number(*cmp.Or(less.Server.SyscallsPerCall(), new(0.0))))
+	if files >= startsOne {
+		text += fmt.Sprintf(", and opens, renames or removes files %s times", units.Number(files))
+	}
+	return text
+}
+
+// fileCalls are the system calls that open, make, rename or remove files and folders.
+var fileCalls = []string{
+	"open", "openat", "openat2", "creat", "unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "link", "linkat", "symlink", "symlinkat",
 }
 
 // countUnread says how many requests a user's service does not read at a time.
@@ -465,15 +490,4 @@ func countUnread(of *Insight) string {
 		handled = "one"
 	}
 	return fmt.Sprintf("%s of %s requests lie unread in its sockets, so it handles %s at a time", units.Number(unread), units.Number(inFlight), handled)
-}
-
-// describeQuota says why a service has work but no CPU.
-func describeQuota(of *Insight) string {
-	switch s := of.Facts.Server; {
-	case s.Quota != nil:
-		return fmt.Sprintf("its control group may use only %s CPUs", units.Number(*s.Quota))
-	case s.Nice > 0:
-		return fmt.Sprintf("its priority is low (nice %d), and other programs come first", s.Nice)
-	}
-	return ""
 }

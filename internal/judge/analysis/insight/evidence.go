@@ -254,6 +254,9 @@ func waitsByKind(i *Insight) map[CauseKind]float64 {
 	return sums
 }
 
+// rarely is the number of waits per call below which only some calls wait.
+const rarely = 0.5
+
 // describeWait says for what, where and how often calls wait most, of all waits of a cause's kind. It says
 // nothing if that is the smaller part of the cause.
 func describeWait(i *Insight, c *Cause) string {
@@ -276,7 +279,11 @@ func describeWait(i *Insight, c *Cause) string {
 	if w.Function != "" {
 		text += " in " + w.shortFunction()
 	}
-	return text + fmt.Sprintf(" (%s of a call's time, %s times %s)", units.Percent(w.Share), units.Number(w.Times), units.Time(w.Time/w.Times*1e3))
+	each := units.Time(w.Time / w.Times * 1e3)
+	if w.Times < rarely {
+		return text + fmt.Sprintf(" (in one of %s calls, for %s)", units.Number(math.Round(1/w.Times)), each)
+	}
+	return text + fmt.Sprintf(" (%s of a call's time, %s times %s)", units.Percent(w.Share), units.Number(w.Times), each)
 }
 
 // ownFunction names the function of a user's service behind a kind of CPU time.
@@ -314,6 +321,17 @@ func whyLonger(of *Insight) string {
 		return fmt.Sprintf(", and %s calls share its CPU", units.Number(math.Round(l.inFlight)))
 	case l.server >= leastQueue:
 		return fmt.Sprintf(", and %s calls share its %d CPUs", units.Number(math.Round(l.inFlight)), len(of.Facts.Server.CPUs))
+	}
+	return ""
+}
+
+// describeQuota says why a service has work but no CPU.
+func describeQuota(of *Insight) string {
+	switch s := of.Facts.Server; {
+	case s.Quota != nil:
+		return fmt.Sprintf("its control group may use only %s CPUs", units.Number(*s.Quota))
+	case s.Nice > 0:
+		return fmt.Sprintf("its priority is low (nice %d), and other programs come first", s.Nice)
 	}
 	return ""
 }

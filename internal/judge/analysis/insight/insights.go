@@ -186,7 +186,7 @@ func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(
 		in.Syscalls = syscalls(seen, calls)
 		found = len(in.Syscalls) > 0
 	case record.ProbeCPU:
-		in.CPU = breakdown(seen, calls, categories.cpuSorter())
+		in.CPU = breakdown(seen, calls, categories.cpuSorter().lookForHandlers(seen))
 		if found = in.CPU != nil; found && cpu != nil {
 			in.CPU.setTimes(cpu.Value)
 		}

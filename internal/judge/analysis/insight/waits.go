@@ -29,8 +29,8 @@ func (w Wait) name() string {
 func (w Wait) shortFunction() string { return w.Function[strings.LastIndexByte(w.Function, '/')+1:] }
 
 const (
-	// leastTimes is the least number of waits per call: fewer are those of a rare kind of call, or of
-	// threads that wait for work.
+	// leastTimes is the least number of waits per call. Threads wait for work less often. It does not count if a
+	// library's function is known to have called the handler.
 	leastTimes = 0.05
 	// leastTimesUnnamed is the same for waits in threads whose functions have no names. Threads of a runtime wait
 	// for the next period or for work all the time, so the waits must be those of more threads than these.
@@ -62,6 +62,7 @@ func (i *Insight) addWaits(passes []*record.Record, categories *Categories) {
 			found.add(seen.Stacks)
 			found.calls += float64(r.Completed)
 			found.time += meanResponse(matrix.Trial{Record: r}) * float64(r.Completed)
+			found.longest = max(found.longest, float64(cmp.Or(r.Response, &r.Service).Max)/1e3)
 		}
 	}
 	if found.calls == 0 || !(found.time > 0) {
@@ -76,6 +77,7 @@ type waitFinder struct {
 	off, cpu    *sorter
 	inFlight    float64 // number of calls in flight
 	calls, time float64 // of all passes, in microseconds
+	longest     float64 // time of the longest call
 	all         []foundWait
 }
 
@@ -135,11 +137,16 @@ func (f *waitFinder) waits(mean float64) []Wait {
 	named := slices.ContainsFunc(f.all, func(w foundWait) bool { return w.Function != "" })
 	var counted []Wait
 	for _, w := range f.all {
+		each := w.Time / w.Times
 		w.Share, w.Times = w.Time/f.time, w.Times/f.calls
 		w.Time = w.Share * mean
 		least := leastTimes
 		switch {
-		case w.Function != "" && (w.handled || !handled && w.nested):
+		case w.Function != "" && w.handled:
+			if each <= f.longest { // otherwise it is no part of a call that ended
+				least = 0
+			}
+		case w.Function != "" && !handled && w.nested:
 		case w.Function == "" && !named && !w.Goroutines && (w.For == unclearLock || w.For == "a sleep") && w.Share*f.inFlight > idleThreads && w.Share <= 1:
 			least = leastTimesUnnamed
 		default:

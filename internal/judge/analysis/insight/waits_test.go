@@ -9,13 +9,13 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// waitingRecord returns a pass of the probe offcpu with 100 calls of 10 ms each to a service. Each stack has a
+// waitingRecord returns a pass of the probe offcpu with 100 calls of 10 ms to a service, or 20 ms at most. Each stack has a
 // number of waits per call, and milliseconds per call.
 func waitingRecord(stacks map[string][2]float64) *record.Record {
 	r := &record.Record{Probe: record.ProbeOffCPU}
 	r.Completed, r.Cell.Clients = 100, 16
 	r.Cell.Variant = record.ServiceStack + ":wire=h1"
-	r.Service = latency.Distribution{Count: 100, Sum: 100 * 10e6}
+	r.Service = latency.Distribution{Count: 100, Sum: 100 * 10e6, Max: 20e6}
 	all := &record.Stacks{Unit: "ns"}
 	for text, w := range stacks {
 		stack := record.Stack{Count: int64(100 * w[0]), Weight: int64(100 * w[1] * 1e6)}
@@ -59,6 +59,7 @@ func TestOnlyWaitsInsideCallsCount(t *testing.T) {
 			served + "main.list runtime.chanrecv runtime.gopark":               {1, 2},
 			served + "main.list runtime.chanrecv1 main.x time.Now main.y a.b.": {1, 2},
 		}, []string{"data from the network in db.Query", "a channel in main.list", "a sleep in main.handle"}},
+		{"a rare wait", map[string][2]float64{served + "main.rare" + lockEnd: {0.01, 0.15}}, []string{"a lock in main.rare"}},
 		{"a server without a known library", map[string][2]float64{
 			"main.serve main.get" + lockEnd:                {1, 8},
 			"main.idle runtime.selectgo runtime.gopark":    {1, 9},
