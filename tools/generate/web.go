@@ -84,7 +84,8 @@ func bundle(root string) (map[string][]byte, error) {
 		MinifyWhitespace:  true,
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
-		LegalComments:     api.LegalCommentsNone, // licences.txt holds the full licences
+		LegalComments:     api.LegalCommentsNone,                        // licences.txt holds the full licences
+		Loader:            map[string]api.Loader{".md": api.LoaderText}, // the glossary
 		LogLevel:          api.LogLevelSilent,
 	})
 	if len(result.Errors)+len(result.Warnings) > 0 {
