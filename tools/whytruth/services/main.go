@@ -60,6 +60,7 @@ func jobs(backend string) map[string]func(fault bool) http.HandlerFunc {
 		"backend": func(bool) http.HandlerFunc { return origin },
 	}
 	maps.Copy(all, more(backend))
+	maps.Copy(all, field())
 	return all
 }
 

@@ -5,7 +5,7 @@ const http = require('http')
 const [address, job, planted] = process.argv.slice(2)
 const fault = planted === '1'
 
-// Each job begins, and returns what answers a request.
+// Each job begins, and returns what answers a request: by its value, or later by the function that it gets.
 const jobs = {
   // The catalogue as JSON, which is written once or for each request.
   catalogue() {
@@ -33,12 +33,30 @@ const jobs = {
     const spare = Buffer.alloc(fault ? 64 << 20 : 0)
     return () => spare.length < 0 ? '' : 'a text\n'
   },
+  // Whether a name with a mark at its end is a list of words, by a pattern that tries one way to split it or all.
+  check() {
+    const pattern = fault ? /^(\w+\s?)*$/ : /^\w+(\s\w+)*$/
+    return () => `${pattern.test('warehouse_stuttgart!')}\n`
+  },
+  // A text after a query, which waits 1 ms or 20 ms for others, so that one batch holds them all.
+  batch() {
+    let waiting = []
+    const query = () => {
+      for (const send of waiting) send('found\n')
+      waiting = []
+    }
+    return send => {
+      if (waiting.push(send) > 1) return
+      setTimeout(query, fault ? 20 : 1)
+    }
+  },
 }
 if (!jobs[job]) throw new Error(`no job is named ${job}`)
 
 const answer = jobs[job]()
 const server = http.createServer((request, response) => {
-  response.end(answer())
+  const text = answer(text => response.end(text))
+  if (text !== undefined) response.end(text)
 })
 const [host, port] = address.split(':')
 server.listen(Number(port), host)

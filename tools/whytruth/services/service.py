@@ -54,7 +54,29 @@ def settings():
     return b"%d\n" % here["part 7"]["limits"][0]
 
 
-jobs = {"save": save, "single": single, "unused": unused, "forecast": forecast, "settings": settings}
+def orders():
+    """Count the orders of one customer, which an index finds or a scan of 20,000 rows."""
+    if not hasattr(own, "database"):
+        own.database = sqlite3.connect(f"customers-{port}.db", timeout=30)
+    found = own.database.execute("SELECT count(*) FROM orders WHERE customer = 'customer 4711'").fetchone()
+    return b"%d\n" % found[0]
+
+
+def fill():
+    """Write the orders of 20,000 customers."""
+    database = sqlite3.connect(f"customers-{port}.db")
+    database.execute("CREATE TABLE orders (customer TEXT, item TEXT)")
+    if not fault:
+        database.execute("CREATE INDEX by_customer ON orders (customer)")
+    rows = ((f"customer {i}", "an item") for i in range(20_000))
+    database.executemany("INSERT INTO orders VALUES (?, ?)", rows)
+    database.commit()
+    database.close()
+
+
+jobs = {
+    "save": save, "single": single, "unused": unused, "forecast": forecast, "settings": settings, "orders": orders,
+}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -77,6 +99,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 if job == "forecast" and fault:
     threading.Thread(target=compute, daemon=True).start()
+if job == "orders":
+    fill()
 one_thread = job == "single" and fault
 kind = http.server.HTTPServer if one_thread else http.server.ThreadingHTTPServer
 kind.request_queue_size = 128

@@ -1,6 +1,7 @@
 // Service is a small web service with planted faults: service ADDRESS JOB FAULT, where FAULT is 0 or 1. It has one
 // thread per connection. The job bytes reads each request in large pieces, or byte by byte. The job nodes allocates
-// nothing, or a list of 50,000 nodes.
+// nothing, or a list of 50,000 nodes. The job matrix adds a matrix row by row, or column by column. The job guarded
+// fills a short list without a lock, or under a lock.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -9,17 +10,51 @@
 
 #include <cstdio>
 #include <list>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
-__attribute__((noinline)) static size_t nodes(int count) {
+__attribute__((noinline)) static long nodes(int count) {
   std::list<int> all;
   for (int i = 0; i < count; i++) all.push_back(i);
-  return all.size();
+  return static_cast<long>(all.size());
 }
 
-static void serve(int connection, size_t piece, int count) {
+static const int side = 1024;
+static std::vector<int> matrix(side* side, 1);
+
+__attribute__((noinline)) static long sum_rows() {
+  long sum = 0;
+  for (int row = 0; row < side; row++)
+    for (int column = 0; column < side; column++) sum += matrix[row * side + column];
+  return sum;
+}
+
+__attribute__((noinline)) static long sum_columns() {
+  long sum = 0;
+  for (int column = 0; column < side; column++)
+    for (int row = 0; row < side; row++) sum += matrix[row * side + column];
+  return sum;
+}
+
+static long guarded() {
+  static std::mutex lock;
+  const std::lock_guard<std::mutex> held(lock);
+  return nodes(50);
+}
+
+// work does the job of one request, and returns what it counted.
+static long work(const std::string& job, bool fault) {
+  if (job == "nodes") return nodes(fault ? 50000 : 0);
+  if (job == "matrix") return fault ? sum_columns() : sum_rows();
+  if (job == "guarded") return fault ? guarded() : nodes(50);
+  return 0;
+}
+
+static void serve(int connection, const std::string job, bool fault) {
   const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nread\n";
+  const size_t piece = fault && job == "bytes" ? 1 : 4096;
   std::string request;
   char bytes[4096];
   for (;;) {
@@ -27,7 +62,7 @@ static void serve(int connection, size_t piece, int count) {
     if (n <= 0) break;
     request.append(bytes, static_cast<size_t>(n));
     if (request.size() < 4 || request.compare(request.size() - 4, 4, "\r\n\r\n") != 0) continue;
-    if (nodes(count) != static_cast<size_t>(count)) break;
+    if (work(job, fault) < 0) break;
     if (write(connection, answer.data(), answer.size()) < 0) break;
     request.clear();
   }
@@ -36,14 +71,12 @@ static void serve(int connection, size_t piece, int count) {
 
 int main(int count, char** arguments) {
   const std::string job = count == 4 ? arguments[2] : "";
-  if (job != "bytes" && job != "nodes") {
-    std::fprintf(stderr, "want ADDRESS, the job bytes or nodes, and FAULT\n");
+  if (job != "bytes" && job != "nodes" && job != "matrix" && job != "guarded") {
+    std::fprintf(stderr, "want ADDRESS, one of the jobs bytes, nodes, matrix and guarded, and FAULT\n");
     return 1;
   }
   const std::string address = arguments[1];
   const bool fault = arguments[3][0] == '1';
-  const size_t piece = fault && job == "bytes" ? 1 : 4096;
-  const int list = fault && job == "nodes" ? 50000 : 0;
   const size_t colon = address.find(':');
   sockaddr_in at{};
   at.sin_family = AF_INET;
@@ -60,6 +93,6 @@ int main(int count, char** arguments) {
     const int connection = accept(listener, nullptr, nullptr);
     if (connection < 0) continue;
     setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    std::thread(serve, connection, piece, list).detach();
+    std::thread(serve, connection, job, fault).detach();
   }
 }
