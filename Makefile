@@ -148,7 +148,7 @@ lever-truth: build ## planted causes, and how often wirelab explain --try names 
 load-truth: build ## known stalls, service times and lost messages beside what wirelab load prints; WINDOW=10s ONLY=stall
 	@go -C tools run ./loadtruth -wirelab $(CURDIR)/bin/wirelab -window $(or $(WINDOW),5s) -only '$(ONLY)'
 
-why-truth: build ## planted causes, and how often the first sentence of wirelab explain names them; as root; LIST=blind.yaml or blind2.yaml, DRAW=10 SEED=1 TIMES=3 ONLY=heap KEEP=folder
+why-truth: build ## planted causes, and how often the first sentence of wirelab explain names them; as root; LIST=blind.yaml, blind2.yaml or blind3.yaml, DRAW=10 SEED=1 TIMES=3 ONLY=heap KEEP=folder
 	@go -C tools run ./whytruth -wirelab $(CURDIR)/bin/wirelab -planted $(CURDIR)/tools/whytruth/$(or $(LIST),planted.yaml) -runs $(or $(TIMES),1) -only '$(ONLY)' -keep '$(KEEP)' \
 		-draw $(or $(DRAW),0) -seed $(or $(SEED),1) $(if $(PROBES),-probes $(PROBES)) $(if $(EFFECTS),-effects)
 
