@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"wirelab.dev/internal/foreign"
 )
 
 // Whoever starts wirelab from the files of deploy, or as their comments and docs/fleet.md say,
@@ -76,6 +78,13 @@ func TestWrongCommandLinesAreNotUnderstood(t *testing.T) {
 
 // understood parses a command line as the program does, and does not run it.
 func understood(line []string) error {
+	if line[0] == "load" && indexOfFrom(line[1:]) < 0 { // flags of other tools are read too
+		taken, _, err := foreign.Commands.TranslateArguments(line[1:])
+		if err != nil {
+			return err
+		}
+		line = append([]string{"load"}, taken...)
+	}
 	root := (&app{stdout: io.Discard, stderr: io.Discard}).root()
 	cmd, rest, err := root.Find(line)
 	if err != nil {
