@@ -14,7 +14,10 @@ import (
 
 // The generator is only in the tests, so that the program does not carry it. A release calls it by
 // this flag.
-var manFolder = flag.String("man", "", "`folder` for the man pages that TestManPages makes")
+var (
+	manFolder      = flag.String("man", "", "`folder` for the man pages that TestManPages makes")
+	markdownFolder = flag.String("markdown", "", "`folder` for the same pages as Markdown")
+)
 
 // TestManPages makes a man page of each command.
 func TestManPages(t *testing.T) {
@@ -47,6 +50,9 @@ func TestManPages(t *testing.T) {
 		if err := os.WriteFile(path, []byte(page.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if *markdownFolder != "" {
+			writeMarkdown(t, cmd)
+		}
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {
 				write(sub)
@@ -56,5 +62,20 @@ func TestManPages(t *testing.T) {
 	write(root)
 	if pages, err := filepath.Glob(filepath.Join(folder, "wirelab*.1")); err != nil || len(pages) < 20 {
 		t.Errorf("found %d man pages (%v), want one for each command", len(pages), err)
+	}
+}
+
+// writeMarkdown writes the page of a command for the site (tools/site).
+func writeMarkdown(t *testing.T, cmd *cobra.Command) {
+	t.Helper()
+	cmd.DisableAutoGenTag = true
+	var page strings.Builder
+	if err := doc.GenMarkdown(cmd, &page); err != nil {
+		t.Fatalf("%s: %v", cmd.CommandPath(), err)
+	}
+	text := strings.NewReplacer("\n### ", "\n## ").Replace("\n" + strings.Replace(page.String(), "## ", "# ", 1)) // one level up
+	file := filepath.Join(*markdownFolder, strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".md")
+	if err := os.WriteFile(file, []byte(text[1:]), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
