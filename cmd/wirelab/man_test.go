@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,9 @@ import (
 // The generator is only in the tests, so that the program does not carry it. A release calls it by
 // this flag.
 var (
-	manFolder      = flag.String("man", "", "`folder` for the man pages that TestManPages makes")
+	manFolder = flag.String("man", "", "`folder` for the man pages that TestManPages makes")
+	// Lines of help that are set off are lines of code in Markdown, from which man pages are made too.
+	exampleOfHelp  = regexp.MustCompile(`(?m)^  \S`)
 	markdownFolder = flag.String("markdown", "", "`folder` for the same pages as Markdown")
 )
 
@@ -33,6 +36,7 @@ func TestManPages(t *testing.T) {
 	root := new(app).root()
 	var write func(*cobra.Command)
 	write = func(cmd *cobra.Command) {
+		cmd.Long = exampleOfHelp.ReplaceAllString(cmd.Long, "    $0")
 		path := filepath.Join(folder, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1")
 		var page strings.Builder
 		own := header // package doc changes it

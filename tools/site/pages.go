@@ -98,14 +98,15 @@ func (s *site) collect() error {
 	if s.gallery == "" {
 		return err
 	}
-	runs := map[string]string{} // the title of each page
-	reports, _ := filepath.Glob(filepath.Join(s.gallery, "*", "report.html"))
-	for _, file := range reports {
-		text, failed := os.ReadFile(file)
-		name := filepath.Base(filepath.Dir(file)) + ".html"
-		err, s.files["gallery/"+name] = errors.Join(err, failed), text
-		_, title, _ := strings.Cut(string(text), "<title>")
-		runs[name], _, _ = strings.Cut(title, " · wirelab</title>")
+	runs := map[string]string{}                                                             // the title of each page
+	for _, pattern := range []string{"*/report.html", "*/*/report.html", "*/claims.html"} { // also of a replication
+		reports, _ := fs.Glob(os.DirFS(s.gallery), pattern)
+		for _, file := range reports {
+			text, failed := os.ReadFile(filepath.Join(s.gallery, file))
+			err, s.files["gallery/"+file] = errors.Join(err, failed), text
+			_, title, _ := strings.Cut(string(text), "<title>")
+			runs[file], _, _ = strings.Cut(title, "</title>")
+		}
 	}
 	if len(runs) == 0 {
 		err = errors.Join(err, fmt.Errorf("%s has no RUN/report.html: copy directories of finished runs into it", s.gallery))

@@ -25,7 +25,8 @@
     if (event.key === "/" && document.activeElement !== field) { event.preventDefault(); field.focus(); }
   });
 
-  // A section is found if it has all words. One in a heading counts more than one in the text.
+  // A section is found if it has all words. A word in a heading counts more than one in the text, and
+  // words in their order count more than words apart.
   function score(section, words) {
     const title = section.Page.toLowerCase(), heading = section.Heading.toLowerCase(), text = section.Text.toLowerCase();
     let sum = 0;
@@ -35,7 +36,7 @@
       if (points === 0) return 0;
       sum += points;
     }
-    return sum;
+    return sum + ([heading, text].some((part) => part.includes(words.join(" "))) ? 10 : 0);
   }
 
   function show() {
@@ -48,8 +49,10 @@
       const item = document.createElement("li"), link = document.createElement("a"), text = document.createElement("p");
       link.href = up + section.Address;
       link.textContent = section.Heading === section.Page ? section.Page : `${section.Page}: ${section.Heading}`;
-      const at = section.Text.toLowerCase().indexOf(words[0]);
-      text.textContent = section.Text.slice(Math.max(0, at - 60), Math.max(0, at) + 120);
+      const lower = section.Text.toLowerCase(), phrase = lower.indexOf(words.join(" "));
+      const at = phrase < 0 ? lower.indexOf(words[0]) : phrase;
+      const from = section.Text.indexOf(" ", at - 60) + 1; // after a blank, so that it begins with a word
+      text.textContent = section.Text.slice(at < 60 ? 0 : from, Math.max(0, at) + 120);
       item.append(link, text);
       return item;
     }));

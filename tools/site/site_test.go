@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -189,10 +188,10 @@ func TestGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := os.ReadFile(filepath.Join(s.out, "gallery", "README.md"))
-	if err != nil || !strings.Contains(string(list), "- [echo, closed loop](compare-1.html)") {
+	if err != nil || !strings.Contains(string(list), "- [echo, closed loop · wirelab](compare-1/report.html)") {
 		t.Errorf("%s%v", list, err)
 	}
-	if _, err := os.Stat(filepath.Join(s.out, path.Join("gallery", "compare-1.html"))); err != nil {
+	if _, err := os.Stat(filepath.Join(s.out, "gallery", "compare-1", "report.html")); err != nil {
 		t.Error(err)
 	}
 }
