@@ -89,7 +89,9 @@ func (s *site) collect() error {
 		var study struct {
 			Name, Title, Question, Published string
 			Claims                           []struct{ Row, Says string }
+			Reports                          []string // of replications in the gallery
 		}
+		study.Reports, _ = fs.Glob(os.DirFS(s.gallery), "*/"+strings.TrimSuffix(filepath.Base(file), ".yaml")+"/report.html")
 		text, failed := os.ReadFile(file)
 		if err = errors.Join(err, failed, yaml.Unmarshal(text, &study)); len(study.Claims) > 0 && study.Claims[0].Row != "" {
 			err = errors.Join(err, s.write("studies/"+study.Name+".md", "study.md", study))

@@ -46,7 +46,7 @@ var (
 	tag       = regexp.MustCompile(`<[^>]*>`)
 	// Wide tables and code scroll in their own box, also by keyboard.
 	boxes = strings.NewReplacer("<table>", `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>`,
-		"</table>", "</table></div>", "<pre>", `<pre tabindex="0">`)
+		"</table>", "</table></div>", "<pre>", `<pre tabindex="0">`, "<th></th>", "<td></td>") // an empty heading names no column
 )
 
 // render makes the page's body, and collects its links, anchors and sections.

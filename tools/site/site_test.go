@@ -130,7 +130,7 @@ func plant(t *testing.T, name, text string) *site {
 	files := map[string]string{
 		"README.md": "# Small\n\nSee [more](docs/load.md#part).\n", "docs/load.md": "# Load\n\n## Part\n", "docs/guides/README.md": "# Guides\n",
 		"docs/decisions/README.md": "# Decisions\n", "rpc/README.md": "# rpc\n", "rpc/x/README.md": "# x\n", "examples/x/README.md": "# An example\n",
-		"docs/schema/a.schema.json": "{}",
+		"docs/schema/a.schema.json": "{}", "docs/statistics.md": "# Statistics\n\n## Claims\n",
 	}
 	files[name] = text
 	for name, text := range files {
@@ -193,5 +193,27 @@ func TestGallery(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.out, "gallery", "compare-1", "report.html")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A study's page leads to the reports of its replications in the gallery.
+func TestStudyHasItsReports(t *testing.T) {
+	s := plant(t, "runs/replicate-1/small/report.html", "<title>Small · wirelab</title>")
+	s.gallery = filepath.Join(s.root, "runs")
+	if err := os.Mkdir(filepath.Join(s.root, "studies"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	study := "name: small\ntitle: A small study\nquestion: How small?\nclaims:\n  - row: S1\n    says: one is less than two\n"
+	if err := os.WriteFile(filepath.Join(s.root, "studies", "small.yaml"), []byte(study), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.build(); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(s.out, "studies", "small.html"))
+	for _, want := range []string{"A small study", "How small?", "one is less than two", `href="../gallery/replicate-1/small/report.html"`} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("the study's page lacks %s: %v", want, err)
+		}
 	}
 }
