@@ -199,7 +199,7 @@ func TimesBetween(least, most float64) string {
 }
 
 // nearOne is the largest factor that is written with two digits after the point.
-const nearOne = 1.045
+const nearOne = 1.05
 
 // ShortFactor writes a factor with one digit after the point, or two close to 1.
 func ShortFactor(v float64) string {

@@ -9,3 +9,11 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+func TestShortFactor(t *testing.T) {
+	for factor, want := range map[float64]string{0.94: "0.9", 1: "1.00", 1.024: "1.02", 1.048: "1.05", 1.06: "1.1", 2.04: "2.0", 13.2: "13"} {
+		if got := ShortFactor(factor); got != want {
+			t.Errorf("%v is written %q, want %q", factor, got, want)
+		}
+	}
+}
