@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 
-	"wirelab.dev/internal/judge/analysis/insight"
 )
 
 // serveCalls is a program for tests: each answer takes a number of calls of getppid, which nothing else in it
@@ -113,7 +112,7 @@ func TestProbesCountTheCallsOfAService(t *testing.T) {
 				t.Errorf("the answer lacks %q:\n%s", want, said)
 			}
 			text, err := exec.CommandContext(t.Context(), "wirelab", "explain", "--json", run).Output()
-			var e insight.Explanation
+			var e explained
 			if err := errors.Join(err, json.Unmarshal(text, &e)); err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +155,7 @@ func TestProbesOfAFleetCountTheClients(t *testing.T) {
 	defer wirelab("fleet", "down")
 	address, run := startCalls(t, 0, "itself"), t.TempDir()+"/run"
 	wirelab("load", "http://"+address+"/", "--fleet", name, "-c", "4", "-n", strconv.Itoa(requests), "--probe", "syscalls", "-o", run)
-	var e insight.Explanation
+	var e explained
 	text, err := exec.CommandContext(t.Context(), "wirelab", "explain", "--json", run).Output()
 	if err := errors.Join(err, json.Unmarshal(text, &e)); err != nil {
 		t.Fatal(err)

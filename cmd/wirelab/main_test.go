@@ -142,6 +142,19 @@ func measure(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
+// explained is what tests read of explain --json, whose figures are plain numbers.
+type explained struct {
+	Of struct {
+		Passes []struct {
+			Method  string
+			Missing []string
+		}
+		Client, Server struct{ Syscalls []insight.Syscall }
+	}
+	Stages, CPU []insight.ExplainedFigure
+	Causes      []insight.Cause
+}
+
 // checkExplained wants explain --json, on standard output, to put two thirds of the difference
 // where it belongs: explains stages|cpu NAME. Waiting for a CPU is left out of it, which neighbours
 // cause. explains cause KIND wants the first cause to be of a kind. What cannot be seen on this machine
@@ -150,7 +163,7 @@ func checkExplained(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: explains stages|cpu|cause NAME")
 	}
-	var printed insight.Explanation
+	var printed explained
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &printed))
 	if args[0] == "cause" && len(printed.CPU) == 2 && len(printed.Stages) == 1 {
 		if len(printed.Causes) == 0 || string(printed.Causes[0].Kind) != args[1] {

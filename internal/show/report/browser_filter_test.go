@@ -92,13 +92,13 @@ func TestPrintInBrowser(t *testing.T) {
 // What it takes to measure again is copied with the version and the machine.
 func TestReproduceInBrowser(t *testing.T) {
 	run := fixtureRun(t)
-	run.Summary.Build = &build.Info{Version: "v0.1.0-test"}
+	run.Summary.Build = &build.Info{Version: "v0.1.0-test", Go: "go1.26.8", Platform: "linux/amd64"}
 	tab := startBrowser(t).open(t, writePage(t, run))
 	copied := ask(tab, chromedp.Evaluate[string](`new Promise((done) => {
 		Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => done(text) }, configurable: true });
 		document.querySelector("#reproduce button").click();
 	})`, chromedp.EvalAwaitPromise))
-	for _, want := range []string{"# wirelab v0.1.0-test\n", "# AMD EPYC", "# seed 18446744073709551557\n", "\nwirelab "} {
+	for _, want := range []string{"# wirelab v0.1.0-test, go1.26.8, linux/amd64\n", "# AMD EPYC", "# seed 18446744073709551557\n", "\nwirelab "} {
 		if !bytes.Contains([]byte(copied), []byte(want)) {
 			t.Errorf("%q is missing in %q", want, copied)
 		}
