@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
 )
 
 // serveCalls is a program for tests: each answer takes a number of calls of getppid, which nothing else in it
