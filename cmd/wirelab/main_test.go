@@ -142,7 +142,7 @@ func measure(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// explained is what tests read of explain --json, whose figures are plain numbers.
+// explained holds the parts of explain --json that tests read.
 type explained struct {
 	Of struct {
 		Passes []struct {
