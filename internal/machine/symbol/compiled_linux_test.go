@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"wirelab.dev/internal/data/record"
@@ -137,6 +138,30 @@ func TestJavaNamesItsFunctions(t *testing.T) {
 		if path := filepath.Join("/tmp", fmt.Sprintf(left, machine.Process.Pid)); fileExists(path) {
 			t.Errorf("%s is left behind", path)
 		}
+	}
+}
+
+// TestNoSignalEndsAJavaMachine: one without a handler for SIGQUIT is not asked.
+func TestNoSignalEndsAJavaMachine(t *testing.T) {
+	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Skip("it takes the program sleep: ", err)
+	}
+	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
+	p, err := ReadProcess(sleeper.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mappings = append(p.mappings, mapping{path: "/usr/lib/jvm/libjvm.so"})
+	if _, err := p.listJavaFunctions(fmt.Sprint(p.pid)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a machine without a handler: %v", err)
+	}
+	if err := sleeper.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("it was ended: %v", err)
+	}
+	own := Process{pid: os.Getpid()}
+	if !own.catches(syscall.SIGQUIT) || own.catches(syscall.SIGKILL) {
+		t.Error("this process handles SIGQUIT, as programs in Go do, and not SIGKILL")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -48,11 +49,26 @@ func (p *Process) listJavaFunctions(inner string) (remove func(), err error) {
 	return func() { _ = os.Remove(temporary + "perf-" + inner + ".map") }, nil // another may have removed it
 }
 
+// catches reports whether the process has a handler for a signal (proc_pid_status(5)).
+func (p *Process) catches(signal syscall.Signal) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(status), "\nSigCgt:")
+	caught, _, _ := strings.Cut(rest, "\n")
+	handlers, err := strconv.ParseUint(strings.TrimSpace(caught), 16, 64)
+	return err == nil && handlers>>(signal-1)&1 == 1
+}
+
 // openJavaSocket makes a Java machine open the socket at which it takes commands. It does so when it gets SIGQUIT
 // and finds a certain file.
 func (p *Process) openJavaSocket(socket, request string) error {
 	if _, err := os.Stat(socket); err == nil {
 		return nil
+	}
+	if !p.catches(syscall.SIGQUIT) { // with -Xrs, or if it has not started yet, the signal would end it
+		return fmt.Errorf("the Java machine takes no commands: %w", errors.ErrUnsupported)
 	}
 	file, err := os.OpenFile(request, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -186,6 +186,9 @@ func (t *table) ruleAt(offset uint64) *rule {
 	return r
 }
 
+// mostTableBytes is the size beyond which a section is not read. A compressed one may claim any size.
+const mostTableBytes = 64 << 20
+
 // readTable reads the rules of a file. A file that cannot be read has none.
 func readTable(path string) *table {
 	t := &table{address: func(uint64) (uint64, bool) { return 0, false }, rules: map[uint64]*rule{}}
@@ -196,7 +199,7 @@ func readTable(path string) *table {
 	defer func() { _ = file.Close() }() // the file was only read
 	for _, name := range []string{".eh_frame", ".debug_frame"} {
 		section := file.Section(name)
-		if section == nil || section.Type == elf.SHT_NOBITS {
+		if section == nil || section.Type == elf.SHT_NOBITS || section.Size > mostTableBytes {
 			continue
 		}
 		data, err := section.Data()
