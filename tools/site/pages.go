@@ -84,36 +84,59 @@ func (s *site) collect() error {
 	if s.commands != "" {
 		err = errors.Join(err, s.read(s.commands, "commands/*.md"))
 	}
+	results := filepath.Join("docs", "results", "claims.md") // of wirelab replicate; a clone may have none
+	measured, failed := os.ReadFile(filepath.Join(s.root, results))
+	if failed == nil {
+		s.add(filepath.ToSlash(results), measured)
+	}
 	studies, _ := filepath.Glob(filepath.Join(s.root, "studies", "*.yaml")) // the pattern is well formed
 	for _, file := range studies {
 		var study struct {
-			Name, Title, Question, Published string
-			Claims                           []struct{ Row, Says string }
-			Reports                          []string // of replications in the gallery
+			Name, Title, Question, Published, Measured, Found string // Found is the study's part of the results
+			Claims                                            []struct{ Row, Says string }
+			Reports                                           []string // of replications in the gallery
 		}
 		study.Reports, _ = fs.Glob(os.DirFS(s.gallery), "*/"+strings.TrimSuffix(filepath.Base(file), ".yaml")+"/report.html")
 		text, failed := os.ReadFile(file)
-		if err = errors.Join(err, failed, yaml.Unmarshal(text, &study)); len(study.Claims) > 0 && study.Claims[0].Row != "" {
+		err = errors.Join(err, failed, yaml.Unmarshal(text, &study))
+		study.Measured, study.Found = found(string(measured), study.Title)
+		if len(study.Claims) > 0 && study.Claims[0].Row != "" {
 			err = errors.Join(err, s.write("studies/"+study.Name+".md", "study.md", study))
 		}
 	}
 	if s.gallery == "" {
 		return err
 	}
-	runs := map[string]string{}                                                             // the title of each page
+	runs := map[string]struct{ Title, Command string }{}
 	for _, pattern := range []string{"*/report.html", "*/*/report.html", "*/claims.html"} { // also of a replication
 		reports, _ := fs.Glob(os.DirFS(s.gallery), pattern)
 		for _, file := range reports {
 			text, failed := os.ReadFile(filepath.Join(s.gallery, file))
 			err, s.files["gallery/"+file] = errors.Join(err, failed), text
 			_, title, _ := strings.Cut(string(text), "<title>")
-			runs[file], _, _ = strings.Cut(title, "</title>")
+			title, _, _ = strings.Cut(title, "</title>")
+			var manifest struct{ Command []string }
+			text, _ = os.ReadFile(filepath.Join(s.gallery, path.Dir(file), "manifest.json")) // a replication has none
+			_ = json.Unmarshal(text, &manifest)
+			command, _, _ := strings.Cut(strings.Join(manifest.Command, " "), " -o ")
+			runs[file] = struct{ Title, Command string }{title, command}
 		}
 	}
 	if len(runs) == 0 {
-		err = errors.Join(err, fmt.Errorf("%s has no RUN/report.html: copy directories of finished runs into it", s.gallery))
+		err = errors.Join(err, fmt.Errorf("%s has no RUN/report.html: run make gallery, or copy directories of finished runs into it", s.gallery))
 	}
 	return errors.Join(err, s.write("gallery/README.md", "gallery.md", runs))
+}
+
+// found returns of a replication's results when and where they were measured, and a study's part.
+func found(results, title string) (measured, part string) {
+	parts := strings.Split(results, "\n## ")
+	for _, part := range parts[1:] {
+		if heading, rest, _ := strings.Cut(part, "\n"); strings.HasPrefix(heading, title) { // which may say that it was quick
+			return strings.Split(parts[0], "\n\n")[1], strings.TrimSpace(rest)
+		}
+	}
+	return "", ""
 }
 
 // read adds the files of a folder that the patterns name.

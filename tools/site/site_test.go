@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -169,9 +170,9 @@ func TestDeadLinksFail(t *testing.T) {
 func TestFoldersWithoutFiles(t *testing.T) {
 	empty := t.TempDir()
 	for want, s := range map[string]*site{
-		" has no *.md: name another folder":                                  {root: empty},
-		" has no commands/*.md: name another folder":                         {root: "../..", commands: empty},
-		" has no RUN/report.html: copy directories of finished runs into it": {root: "../..", gallery: empty},
+		" has no *.md: name another folder":                                                       {root: empty},
+		" has no commands/*.md: name another folder":                                              {root: "../..", commands: empty},
+		" has no RUN/report.html: run make gallery, or copy directories of finished runs into it": {root: "../..", gallery: empty},
 	} {
 		s.out = filepath.Join(t.TempDir(), "site")
 		if err := s.build(); err == nil || !strings.Contains(err.Error(), empty+want) {
@@ -184,11 +185,14 @@ func TestFoldersWithoutFiles(t *testing.T) {
 func TestGallery(t *testing.T) {
 	s := plant(t, "runs/compare-1/report.html", "<title>echo, closed loop · wirelab</title>")
 	s.gallery = filepath.Join(s.root, "runs")
+	if err := os.WriteFile(filepath.Join(s.gallery, "compare-1", "manifest.json"), []byte(`{"command": ["wirelab", "compare", "-c", "1", "-o", "compare-1"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.build(); err != nil {
 		t.Fatal(err)
 	}
 	list, err := os.ReadFile(filepath.Join(s.out, "gallery", "README.md"))
-	if err != nil || !strings.Contains(string(list), "- [echo, closed loop · wirelab](compare-1/report.html)") {
+	if err != nil || !strings.Contains(string(list), "- [echo, closed loop · wirelab](compare-1/report.html): `wirelab compare -c 1`\n") {
 		t.Errorf("%s%v", list, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.out, "gallery", "compare-1", "report.html")); err != nil {
@@ -196,24 +200,44 @@ func TestGallery(t *testing.T) {
 	}
 }
 
-// A study's page leads to the reports of its replications in the gallery.
-func TestStudyHasItsReports(t *testing.T) {
-	s := plant(t, "runs/replicate-1/small/report.html", "<title>Small · wirelab</title>")
+// A study's page has its results, or says that there are none, and leads to the reports of its
+// replications in the gallery.
+func TestStudyHasItsResults(t *testing.T) {
+	s := plant(t, "studies/small.yaml", "name: small\ntitle: A small study\nquestion: How small?\nclaims:\n  - row: S1\n    says: one is less than two\n")
+	page := func() string {
+		t.Helper()
+		if err := s.build(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(s.out, "studies", "small.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	want := func(page string, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("the study's page lacks %s:\n%s", text, page)
+			}
+		}
+	}
+	want(page(), "A small study", "How small?", "one is less than two", "Not measured here yet", "wirelab replicate small --quick")
+
+	results := "# What was found\n\nMeasured on 1 May 2026. A machine.\n\n- 2 claims: 2 compatible.\n\n## A large study\n\n- of another\n\n## A small study (quick)\n\n- 1 claim: 1 compatible.\n\n| claim | here |\n| --- | ---: |\n| one is less than two | 0.5 |\n"
+	for name, text := range map[string]string{"docs/results/claims.md": results, "runs/replicate/small/report.html": "<title>Small · wirelab</title>"} {
+		file := filepath.Join(s.root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.gallery = filepath.Join(s.root, "runs")
-	if err := os.Mkdir(filepath.Join(s.root, "studies"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	study := "name: small\ntitle: A small study\nquestion: How small?\nclaims:\n  - row: S1\n    says: one is less than two\n"
-	if err := os.WriteFile(filepath.Join(s.root, "studies", "small.yaml"), []byte(study), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.build(); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(s.out, "studies", "small.html"))
-	for _, want := range []string{"A small study", "How small?", "one is less than two", `href="../gallery/replicate-1/small/report.html"`} {
-		if err != nil || !strings.Contains(string(page), want) {
-			t.Errorf("the study's page lacks %s: %v", want, err)
+	measured := page()
+	want(measured, "Measured on 1 May 2026. A machine.", "1 claim: 1 compatible.", ">0.5</td>", `href="../docs/results/claims.html"`, `href="../gallery/replicate/small/report.html"`)
+	for _, other := range []string{"of another", "2 compatible", "Not measured"} {
+		if strings.Contains(measured, other) {
+			t.Errorf("the study's page has %q", other)
 		}
 	}
 }

@@ -131,9 +131,16 @@ func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) err
 	return err
 }
 
+const replicationTitle = "What studies claim, and what was found here"
+
 // WriteReplicationMarkdown writes the claims for a page on the web.
 func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	var out strings.Builder
+	how := ""
+	if r.Quick {
+		how = ", quick"
+	}
+	fmt.Fprintf(&out, "# %s\n\nMeasured on %s, in %s%s. %s\n\n", replicationTitle, r.Started.UTC().Format("2 January 2006"), r.Took, how, r.Host)
 	writeList(&out, r.Answer)
 	fmt.Fprintf(&out, "\n%s\n", RowNote)
 	safe := func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
@@ -193,7 +200,7 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 		"here": claimMeasured, "claimed": (*compare.Claim).ClaimedText, "mark": func(o compare.Outcome) string { return claimMarks[o] },
 		"class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
 		"at":    func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] }, "counts": func(s StudyOutcome) string { return s.Counts() },
-		"row_note": func() string { return RowNote },
+		"row_note": func() string { return RowNote }, "title": func() string { return replicationTitle },
 	}).Parse(replicationTemplate)
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
