@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build release-dry image pictures site generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE size install-test
+.PHONY: help setup build release-dry image pictures gallery site generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth lever-truth load-truth why-truth fleet-bench fleet-turns FORCE size install-test
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -42,9 +42,13 @@ image: ## build the container image, and write its name into deploy; REGISTRY=re
 pictures: build ## the README's pictures, from a real run of two minutes; needs script (util-linux) and Chromium
 	@go -C tools run ./pictures -wirelab $(CURDIR)/bin/wirelab -docs $(CURDIR)/docs -- compare -c 1,50
 
-site: ## site: the documents as a static site, with each link checked; GALLERY=folder shows the finished runs in it
+gallery: build ## gallery: real runs for the site, one after the other, in half an hour; draws the charts of docs/guides, and writes docs/results (needs Chromium and a quiet machine); it continues where it stopped; ONLY=name makes one, BUDGET=1m tries it and leaves docs alone
+	@go -C tools run ./gallery -wirelab $(CURDIR)/bin/wirelab -root $(CURDIR) -out $(CURDIR)/gallery -only '$(ONLY)' -budget '$(BUDGET)'
+
+GALLERY ?= $(wildcard gallery)
+site: ## site: the documents as a static site, with each link checked and thirty commands run; shows the runs of make gallery, or of GALLERY=folder
 	@rm -rf bin/pages && mkdir -p bin/pages/commands
-	go test -count=1 -run='^TestManPages$$' ./cmd/wirelab -markdown=$(CURDIR)/bin/pages/commands
+	go test -count=1 -run='^Test(ManPages|CommandLinesOfPagesAreUnderstood|CommandsOfPagesRun)$$' ./cmd/wirelab -markdown=$(CURDIR)/bin/pages/commands
 	@go -C tools run ./site -root $(CURDIR) -out $(CURDIR)/site -commands $(CURDIR)/bin/pages -gallery '$(abspath $(GALLERY))' -version "$$(git describe --always --dirty)"
 
 generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
