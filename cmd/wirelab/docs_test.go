@@ -3,6 +3,7 @@ package main
 import (
 	"html"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,43 +19,104 @@ var (
 	restOfLine = regexp.MustCompile(`( [#|&>]| &&).*$`)
 )
 
+// A commandOfPage is a command that a page shows.
+type commandOfPage struct {
+	page, text string
+	line       []string
+	inSentence bool
+}
+
+// commandsOf returns the commands of the pages with a name like this.
+func commandsOf(t *testing.T, pattern string) (commands []commandOfPage) {
+	t.Helper()
+	pages, err := filepath.Glob("../../" + pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range lineOfPage.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\\\n", ""), -1) {
+			command := commandOfPage{filepath.Base(page), restOfLine.ReplaceAllString(strings.TrimPrefix(match[1]+match[2], "wirelab "), ""), nil, match[2] != ""}
+			for _, w := range word.FindAllString(command.text, -1) {
+				if w != "…" {
+					command.line = append(command.line, strings.NewReplacer(`'`, "", `"`, "").Replace(w))
+				}
+			}
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
 // Whoever copies a command from a page meets no flag that is not there.
 func TestCommandLinesOfPagesAreUnderstood(t *testing.T) {
 	for pattern, least := range map[string]int{
 		"README.md": 8, "*.md": 9, "docs/commands.md": 45, "docs/guides/*.md": 6, "docs/load.md": 25, "docs/load-streams.md": 4,
 		"docs/*.md": 150, "docs/decisions/*.md": 10, "rpc/*.md": 0, "rpc/*/*.md": 0, "examples/*/*.md": 0,
 	} {
-		pages, err := filepath.Glob("../../" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := 0
-		for _, page := range pages {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
+		commands := commandsOf(t, pattern)
+		for _, c := range commands {
+			if c.inSentence && named(c.line) {
+				continue
 			}
-			for _, match := range lineOfPage.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\\\n", ""), -1) {
-				command := restOfLine.ReplaceAllString(strings.TrimPrefix(match[1]+match[2], "wirelab "), "")
-				var line []string
-				for _, w := range word.FindAllString(command, -1) {
-					if w != "…" {
-						line = append(line, strings.NewReplacer(`'`, "", `"`, "").Replace(w))
-					}
-				}
-				found++
-				if match[2] != "" && named(line) {
-					continue
-				}
-				if err := understood(line); err != nil {
-					t.Errorf("%s: wirelab %s: %v", filepath.Base(page), command, err)
-				}
+			if err := understood(c.line); err != nil {
+				t.Errorf("%s: wirelab %s: %v", c.page, c.text, err)
 			}
 		}
-		if found < least {
-			t.Errorf("%d command lines in %s, want %d at least", found, pattern, least)
+		if len(commands) < least {
+			t.Errorf("%d command lines in %s, want %d at least", len(commands), pattern, least)
 		}
 	}
+}
+
+var (
+	// These commands only print, or read a run. The kept run has no probes, so that explain is left to the scripts.
+	readingCommand = regexp.MustCompile(`^(version|list|doctor|init|completion bash|peers list|fleet permissions .*|(report|export|diff|advise) .+)( --json)?$`)
+	// These measure: it is planned what they would measure.
+	measuringCommand = regexp.MustCompile(`^(compare|run)( |$)`)
+	// These need what is not here: other machines, files, other programs, a run with a cell of that name, or a flag
+	// that the sentence leaves out.
+	needsMore = regexp.MustCompile(`--(try|levers|fleet|proto|target|yardstick|resume|baseline|cells|after-cell|categories)\b|…|\.\.\.|(server|peer)=|NAME|STUDY|FILE|rivals|^export \w+$`)
+)
+
+// TestCommandsOfPagesRun runs the commands of the pages that read, and plans those that measure. The runs that
+// pages name are copies of a kept run. TestJobs runs the commands of docs/load-jobs.md.
+func TestCommandsOfPagesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: each command is a process")
+	}
+	folder := t.TempDir()
+	for _, run := range []string{"results", "run", "RUN", "DIR", "before", "after", "BEFORE", "AFTER"} {
+		if err := os.CopyFS(filepath.Join(folder, run), os.DirFS("testdata/kept")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran := map[string]bool{}
+	for _, c := range slices.Concat(commandsOf(t, "*.md"), commandsOf(t, "docs/*.md"), commandsOf(t, "docs/guides/*.md")) {
+		line := slices.Clone(c.line)
+		if measuringCommand.MatchString(c.text) {
+			line = append(line, "--dry-run", "-o", "planned")
+		} else if !readingCommand.MatchString(strings.TrimSpace(c.text)) {
+			continue
+		}
+		what := strings.Join(line, " ")
+		if needsMore.MatchString(c.text) || c.inSentence && understood(c.line) != nil || ran[what] {
+			continue
+		}
+		ran[what] = true
+		command := exec.Command("wirelab", line...)
+		command.Dir, command.Env = folder, append(os.Environ(), "HOME="+folder)
+		if said, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%s: wirelab %s: %v\n%s", c.page, c.text, err, said)
+		}
+	}
+	if len(ran) < 30 {
+		t.Errorf("%d commands of the pages were run, want 30 at least", len(ran))
+	}
+	t.Logf("%d commands of the pages were run", len(ran))
 }
 
 // named says whether a sentence only names a command and flags: it leaves out their values.
