@@ -119,7 +119,7 @@ func (s *site) collect() error {
 			text, _ = os.ReadFile(filepath.Join(s.gallery, path.Dir(file), "manifest.json")) // a replication has none
 			_ = json.Unmarshal(text, &manifest)
 			command, _, _ := strings.Cut(strings.Join(manifest.Command, " "), " -o ")
-			runs[file] = struct{ Title, Command string }{title, command}
+			runs[file] = struct{ Title, Command string }{strings.TrimSuffix(title, " · wirelab"), command}
 		}
 	}
 	if len(runs) == 0 {

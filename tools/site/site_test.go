@@ -192,7 +192,7 @@ func TestGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := os.ReadFile(filepath.Join(s.out, "gallery", "README.md"))
-	if err != nil || !strings.Contains(string(list), "- [echo, closed loop · wirelab](compare-1/report.html): `wirelab compare -c 1`\n") {
+	if err != nil || !strings.Contains(string(list), "- [echo, closed loop](compare-1/report.html): `wirelab compare -c 1`\n") {
 		t.Errorf("%s%v", list, err)
 	}
 	if _, err := os.Stat(filepath.Join(s.out, "gallery", "compare-1", "report.html")); err != nil {
