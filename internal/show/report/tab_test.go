@@ -31,7 +31,8 @@ type tab struct {
 
 // browser is a process that ends with the test that started it.
 type browser struct {
-	ctx context.Context
+	ctx  context.Context
+	site string // the address of a site whose pages may ask it for files; empty for pages that ask nobody
 }
 
 func startBrowser(t *testing.T) browser {
@@ -63,7 +64,7 @@ func startBrowser(t *testing.T) browser {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	return browser{ctx}
+	return browser{ctx: ctx}
 }
 
 // open shows the address in a tab of its own, once it has done what comes before.
@@ -88,7 +89,9 @@ func (b browser) open(t *testing.T, address string, before ...chromedp.Action[ch
 		case *log.EventEntryAdded:
 			opened.trouble("log: %s %s", e.Entry.Level, e.Entry.Text)
 		case *network.EventRequestWillBeSent:
-			if file, _, _ := strings.Cut(address, "#"); e.Request.URL != file && !strings.HasPrefix(e.Request.URL, "data:") {
+			file, _, _ := strings.Cut(address, "#")
+			ofSite := b.site != "" && strings.HasPrefix(e.Request.URL, b.site)
+			if e.Request.URL != file && !ofSite && !strings.HasPrefix(e.Request.URL, "data:") {
 				opened.trouble("request: %s", e.Request.URL)
 			}
 		}
