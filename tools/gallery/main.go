@@ -123,7 +123,7 @@ func (g *gallery) measure(j *job) error {
 		return nil
 	case has(folder, "replicate.json"):
 		line = []string{"replicate", "--resume", j.name}
-	case has(folder, "manifest.json") && j.service == "":
+	case has(folder, "manifest.json") && j.guide != "": // the other runs are more than their trials, or short
 		line = []string{"run", "--resume", j.name}
 	default:
 		if g.budget != "" {

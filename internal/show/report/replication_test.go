@@ -66,7 +66,7 @@ func TestReplicationAsFiles(t *testing.T) {
 		{page.String(), `where &lt;they&gt; cross<small class="interval">But its table says otherwise</small>`},
 		{page.String(), `<a href="s/report.html">`},
 		{page.String(), "<h1>What studies claim, and what was found here</h1>"},
-		{markdown.String(), "# What studies claim, and what was found here\n\nMeasured on 1 January 0001, in 1m30s, quick. a machine\n\n- 5 claims: "},
+		{markdown.String(), "# What studies claim, and what was found here\n\nMeasured on 1 January 0001, in 1m30s, quick. a machine.\n\n- 5 claims: "},
 		{markdown.String(), "\n## A study\n"},
 		{markdown.String(), `| ✓ | one \| two | K4 | 1.9× |`},
 		{markdown.String(), "| refuted; but its table says otherwise |"},

@@ -140,7 +140,7 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	if r.Quick {
 		how = ", quick"
 	}
-	fmt.Fprintf(&out, "# %s\n\nMeasured on %s, in %s%s. %s\n\n", replicationTitle, r.Started.UTC().Format("2 January 2006"), r.Took, how, r.Host)
+	fmt.Fprintf(&out, "# %s\n\nMeasured on %s, in %s%s. %s.\n\n", replicationTitle, r.Started.UTC().Format("2 January 2006"), r.Took, how, r.Host)
 	writeList(&out, r.Answer)
 	fmt.Fprintf(&out, "\n%s\n", RowNote)
 	safe := func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
