@@ -100,8 +100,9 @@ func (g *gallery) run() error {
 		if len(interrupted) > 0 {
 			return errors.Join(err, errors.New("interrupted: make gallery continues here"))
 		}
-		if failed == nil && g.budget == "" {
-			failed = g.publish(&j)
+		// A replication names the studies that failed, and the outcomes of the others are worth showing.
+		if g.budget == "" && (failed == nil || has(filepath.Join(g.out, j.name), "claims.md")) {
+			failed = errors.Join(failed, g.publish(&j))
 		}
 		if failed != nil {
 			failed = fmt.Errorf("%s: %w", j.name, failed)
