@@ -48,7 +48,7 @@ func TestToolsOfMCP(t *testing.T) {
 		{loading, "load", map[string]any{"target": "http://127.0.0.1@example.com/"}, "", "example.com is not on loopback"},
 		{loading, "load", map[string]any{"target": "http://127.0.0.1:1/"}, "", "refused"},
 		{loading, "compare", map[string]any{"stacks": []string{"gprc"}}, "", "did you mean grpc"},
-		{loading, "compare", map[string]any{"stacks": []string{"kitex"}}, "", "would have to be built"},
+		{loading, "compare", map[string]any{"stacks": []string{"kitex"}}, "", "this server builds no programs"},
 		{loading, "runs", nil, "runs", `"name":"load"`},
 	} {
 		result, err := c.on.CallTool(t.Context(), &sdk.CallToolParams{Name: c.tool, Arguments: c.arguments})

@@ -102,7 +102,7 @@ func checkLoopback(address string, anywhere bool) error {
 }
 
 func (a *app) mcpCommand() *cobra.Command {
-	o := mcp.Options{NeedsBuild: plan.NeedsBuild, Address: func(target string) (host, port string, err error) {
+	o := mcp.Options{Variants: plan.Variants, Address: func(target string) (host, port string, err error) {
 		t, err := service.ParseTarget(target, "")
 		return t.Host, t.Port, err
 	}}

@@ -197,18 +197,16 @@ func peerNames(v scenario.Variant) (names []string) {
 	return names
 }
 
-// NeedsBuild reports whether Prepare would have to build a program for one of the variants.
-func NeedsBuild(variants string) (bool, error) {
-	all, err := scenario.ParseVariants(variants)
+// Variants returns how many variants a list has, and whether Prepare would have to build a program for one.
+func Variants(list string) (count int, needsBuild bool, err error) {
+	all, err := scenario.ParseVariants(list)
 	for _, v := range all {
 		if err := catalog.Check(v); err != nil {
-			return false, err
+			return 0, false, err
 		}
-		if len(peerNames(v)) > 0 || catalog.SmallObject(v) > 0 {
-			return true, nil
-		}
+		needsBuild = needsBuild || len(peerNames(v)) > 0 || catalog.SmallObject(v) > 0
 	}
-	return false, err
+	return len(all), needsBuild, err
 }
 
 // moveToYardsticks moves the variants that gone accepts from Stacks to Yardsticks.

@@ -38,8 +38,8 @@ type Options struct {
 
 	// Address returns where a target of `wirelab load` is.
 	Address func(target string) (host, port string, err error)
-	// NeedsBuild reports whether a variant needs a program that must be built first.
-	NeedsBuild func(variants string) (bool, error)
+	// Variants returns how many variants a list has, and whether one needs a program that must be built first.
+	Variants func(list string) (count int, needsBuild bool, err error)
 
 	progressEvery time.Duration // 0 stands for two seconds
 }
@@ -115,10 +115,10 @@ func addTool[R request](s *server, to *sdk.Server, t tool) error {
 		Title: t.title, ReadOnlyHint: !t.measures, DestructiveHint: new(false), OpenWorldHint: new(t.measures && len(s.Targets) > 0),
 	}}
 	text, err := schema.Read(t.schema)
-	if err != nil {
-		return fmt.Errorf("the tool %s: %w", t.name, err)
+	if err == nil {
+		described.OutputSchema, err = outlineOf(text)
 	}
-	if described.OutputSchema, err = withoutDescriptions(text); err != nil {
+	if err != nil {
 		return fmt.Errorf("the tool %s: %w", t.name, err)
 	}
 	sdk.AddTool(to, described, func(ctx context.Context, call *sdk.CallToolRequest, asked R) (*sdk.CallToolResult, any, error) {
@@ -139,27 +139,35 @@ func addTool[R request](s *server, to *sdk.Server, t tool) error {
 	return nil
 }
 
-// withoutDescriptions returns a schema without its explanations, which are half of its length. Clients
-// read them at the schema's address.
-func withoutDescriptions(text []byte) (any, error) {
-	var whole any
-	err := json.Unmarshal(text, &whole)
-	strip(whole)
-	return whole, err
+// A schemaPart holds the keywords of a schema that an outline keeps.
+type schemaPart struct {
+	Type        any                   `json:"type,omitempty"`
+	Description string                `json:"description,omitempty"`
+	Properties  map[string]schemaPart `json:"properties,omitempty"`
+	Required    []string              `json:"required,omitempty"`
+
+	Address     string                `json:"$id,omitempty"`
+	Ref         string                `json:"$ref,omitempty"`
+	Definitions map[string]schemaPart `json:"$defs,omitempty"`
 }
 
-func strip(value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		if _, is := value["description"].(string); is {
-			delete(value, "description")
-		}
-		for _, member := range value {
-			strip(member)
-		}
-	case []any:
-		for _, member := range value {
-			strip(member)
-		}
+// outlineOf returns a schema with the members of the result, but not their members. Clients put the
+// schemas of all tools into a model's context: whole ones took 175 KB. Three tools print the same
+// result, so the outline has no $id: validators refuse a second schema with a known one.
+func outlineOf(text []byte) (schemaPart, error) {
+	var whole schemaPart
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return whole, err
 	}
+	outline := schemaPart{
+		Type: whole.Type, Required: whole.Required, Properties: map[string]schemaPart{},
+		Description: "Outline. The whole schema is at " + whole.Address,
+	}
+	for name, member := range whole.Properties {
+		if of, found := whole.Definitions[strings.TrimPrefix(member.Ref, "#/$defs/")]; found {
+			member.Type = of.Type
+		}
+		outline.Properties[name] = schemaPart{Type: member.Type, Description: member.Description}
+	}
+	return outline, nil
 }

@@ -29,7 +29,9 @@ func options(t *testing.T) Options {
 	t.Helper()
 	return Options{
 		Runs: t.TempDir(), AllowLoad: true, Address: address,
-		NeedsBuild: func(variants string) (bool, error) { return strings.Contains(variants, "server="), nil },
+		Variants: func(list string) (count int, needsBuild bool, err error) {
+			return strings.Count(list, ",") + 1, strings.Contains(list, "server="), nil
+		},
 	}
 }
 
@@ -146,19 +148,20 @@ func TestOnlyAllowedTargetsAreLoaded(t *testing.T) {
 
 func TestMeasurementsAreBounded(t *testing.T) {
 	s := serverOf(t, options(t))
-	many := slices.Repeat([]string{"tcp"}, maxList+1)
+	many := slices.Repeat([]string{"64"}, 100)
 	const at = "http://127.0.0.1:80"
 	for want, asked := range map[string]request{
-		"budget_seconds: found 601: want 1 to 600":           compareRequest{Budget: 601},
-		"budget_seconds: found -1: want 1 to 600":            loadRequest{Target: at, Budget: -1},
-		"stacks: found 9: want at most 8":                    compareRequest{Stacks: many},
-		"sizes: found 9: want at most 8":                     compareRequest{Sizes: many},
-		"clients: found 1001: want 1 to 1000":                compareRequest{Clients: []int{1001}},
-		"clients: found 2000: want 1 to 1000":                loadRequest{Target: at, Clients: 2000},
-		"requests: found 1000001: want 1 to 1000000":         loadRequest{Target: at, Requests: 1_000_001},
-		"body: found 1048577 bytes: want at most 1048576":    loadRequest{Target: at, Body: strings.Repeat("x", maxBody+1)},
-		`headers: found "@secrets": want NAME: VALUE`:        loadRequest{Target: at, Headers: []string{"@secrets"}},
-		"a worker in another language or a changed Go runti": compareRequest{Stacks: []string{"grpc:server=rust"}},
+		"budget_seconds: found 601: want 1 to 600": compareRequest{Budget: 601},
+		"budget_seconds: found -1: want 1 to 600":  loadRequest{Target: at, Budget: -1},
+		"found 300 cells (3 stacks × 100 sizes × 1 numbers of clients): want at most 12 in 1m0s: ask for fewer": compareRequest{Sizes: many},
+		"(1 stacks × 100 sizes × 100 numbers of clients): want at most 120 in 10m0s":                            compareRequest{Stacks: []string{"tcp"}, Sizes: []string{strings.Join(many, ",")}, Clients: slices.Repeat([]int{1}, 100), Budget: 600},
+		"want at most 4 in 1s":                              compareRequest{Clients: []int{1, 2}, Budget: 1},
+		"clients: found 1001: want 1 to 1000":               compareRequest{Clients: []int{1001}},
+		"clients: found 2000: want 1 to 1000":               loadRequest{Target: at, Clients: 2000},
+		"requests: found 1000001: want 1 to 1000000":        loadRequest{Target: at, Requests: 1_000_001},
+		"body: found 1048577 bytes: want at most 1048576":   loadRequest{Target: at, Body: strings.Repeat("x", maxBody+1)},
+		`headers: found "@secrets": want NAME: VALUE`:       loadRequest{Target: at, Headers: []string{"@secrets"}},
+		"stacks: this server builds no programs: leave out": compareRequest{Stacks: []string{"grpc:server=rust"}},
 	} {
 		if _, err := asked.invocation(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("found %v, want %q", err, want)
@@ -317,6 +320,25 @@ func waitFor(t *testing.T, path string) {
 		case <-t.Context().Done():
 			t.Fatal("there is no", path)
 		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Clients put the list of tools into a model's context, so its length is bounded.
+func TestTheListOfToolsIsShort(t *testing.T) {
+	const most = 25_000 // bytes
+	on := session(t, "exit 1", options(t), func(*sdk.ProgressNotificationParams) {})
+	list, err := on.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(list)
+	if err != nil || len(text) > most || len(list.Tools) != 7 {
+		t.Errorf("%d tools take %d bytes, %v: want 7 in at most %d", len(list.Tools), len(text), err, most)
+	}
+	for _, member := range []string{`"answer":{"description":"a few short lines","type":"array"}`, `"fleet":{"description":"agents`, `"type":"object"`} {
+		if !strings.Contains(string(text), member) {
+			t.Errorf("the outlines lack %s", member)
 		}
 	}
 }

@@ -129,8 +129,12 @@ const (
 	maxBudget     = 600 // seconds
 	maxRequests   = 1_000_000
 	maxClients    = 1000
-	maxList       = 8       // stacks, sizes and numbers of clients of a comparison
 	maxBody       = 1 << 20 // bytes
+
+	// A cell needs three trials for an interval, each with a window and two processes that start.
+	secondsPerCell = 5
+	// fewCells are allowed in any budget.
+	fewCells = 4
 )
 
 // budget returns the time for a measurement. At its end the command is interrupted, and reports what
@@ -163,32 +167,42 @@ type compareRequest struct {
 
 func (r compareRequest) invocation(s *server) (invocation, error) {
 	limit, err := budget(r.Budget)
-	for name, count := range map[string]int{"stacks": len(r.Stacks), "sizes": len(r.Sizes), "clients": len(r.Clients)} {
-		if count > maxList {
-			err = errors.Join(err, fmt.Errorf("%s: found %d: want at most %d", name, count, maxList))
-		}
-	}
 	clients := []string{}
 	for _, n := range orDefault(r.Clients, 16) {
 		err = errors.Join(err, within("clients", max(n, -1), maxClients))
 		clients = append(clients, strconv.Itoa(n))
 	}
-	stacks := orDefault(r.Stacks, "tcp", "rest", "grpc")
-	built, unknown := s.NeedsBuild(strings.Join(stacks, ","))
+	stacks := strings.Join(orDefault(r.Stacks, "tcp", "rest", "grpc"), ",")
+	sizes := strings.Join(orDefault(r.Sizes, "64"), ",")
+	variants, built, unknown := s.Variants(stacks)
 	if unknown == nil && built {
-		unknown = errors.New("a worker in another language or a changed Go runtime would have to be built, which this server does not do: leave out server=, client=, peer=, smallobject= and the stacks of other libraries, or measure it with wirelab compare")
+		unknown = errors.New("this server builds no programs: leave out server=, client=, peer=, smallobject= and the stacks of other libraries, or measure them with wirelab compare")
 	}
 	if unknown != nil {
 		err = errors.Join(err, fmt.Errorf("stacks: %w", unknown))
 	}
+	if err == nil {
+		err = fits(limit, variants, strings.Count(sizes, ",")+1, len(clients))
+	}
 	what := invocation{limit: limit, arguments: []string{
-		"compare", "--json", "--stack=" + strings.Join(stacks, ","), "--size=" + strings.Join(orDefault(r.Sizes, "64"), ","),
+		"compare", "--json", "--stack=" + stacks, "--size=" + sizes,
 		"--concurrency=" + strings.Join(clients, ","), "--budget=" + (limit * 4 / 5).String(), // the rest is for the start and the report
 	}}
 	if r.Probe {
 		what.arguments = append(what.arguments, "--probe=life,cpu")
 	}
 	return what, errors.Join(err, s.folder.mayWrite())
+}
+
+// fits returns an error if a comparison has more cells than its time allows. Without it, the time would be
+// over before each cell had its trials.
+func fits(limit time.Duration, stacks, sizes, clients int) error {
+	cells, most := stacks*sizes*clients, max(fewCells, int(limit.Seconds())/secondsPerCell)
+	if cells <= most {
+		return nil
+	}
+	return fmt.Errorf("found %d cells (%d stacks × %d sizes × %d numbers of clients): want at most %d in %v: ask for fewer, or set budget_seconds to %d per cell (at most %d seconds: %d cells)",
+		cells, stacks, sizes, clients, most, limit, secondsPerCell, maxBudget, maxBudget/secondsPerCell)
 }
 
 func orDefault[T any](given []T, usual ...T) []T {
