@@ -81,10 +81,10 @@ type flagRow struct {
 	names   []string
 }
 
-const same = "the same"
+const same, leftOut, refused = "the same", "left out", "refused"
 
 // flagRows returns the rows of a tool's table: first the flags that wirelab has under one of their
-// names, then the others, each outcome once.
+// names, then the others, each outcome once, and last those that are left out or refused.
 func flagRows(t *flags.Tool) []flagRow {
 	rows := []flagRow{{becomes: same}}
 	for _, o := range t.Options {
@@ -95,7 +95,7 @@ func flagRows(t *flags.Tool) []flagRow {
 			}
 			names[i] = flags.Code(name)
 		}
-		becomes := o.Becomes.Page
+		becomes := shortened(o.Becomes.Page)
 		if slices.ContainsFunc(names, func(name string) bool { return strings.Trim(name, "`-") == strings.Trim(becomes, "`-") }) {
 			becomes = same
 		}
@@ -105,7 +105,19 @@ func flagRows(t *flags.Tool) []flagRow {
 		}
 		rows[at].names = append(rows[at].names, strings.Join(names, " "))
 	}
+	last := func(r flagRow) int { return slices.Index([]string{leftOut, refused}, r.becomes) }
+	slices.SortStableFunc(rows, func(a, b flagRow) int { return last(a) - last(b) })
 	return slices.DeleteFunc(rows, func(r flagRow) bool { return r.names == nil })
+}
+
+// shortened returns the outcome without its reason if wirelab prints the reason when it reads the flag.
+func shortened(becomes string) string {
+	for _, outcome := range []string{leftOut, refused} {
+		if strings.HasPrefix(becomes, outcome+": ") {
+			return outcome
+		}
+	}
+	return becomes
 }
 
 // became is the outcome of a translation for a cell of the page.
@@ -128,7 +140,7 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 const pageHead = `# From other tools
 
-A command of another tool works here as it is: paste it, or type flags as you are used to.
+Paste a command of another tool, or type the flags that you are used to.
 
     wirelab load --from curl 'curl -X POST -d name=Joe http://127.0.0.1:8080/'
     wirelab load curl -X POST -d name=Joe http://127.0.0.1:8080/
@@ -136,17 +148,16 @@ A command of another tool works here as it is: paste it, or type flags as you ar
     wirelab load -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/
     wirelab load --from 'echo "GET http://127.0.0.1:8080/" | vegeta attack -duration=5s | vegeta report'
 
-- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may stand before or behind it. In ` + "`--from`" + `, quotes, backslashes and continued lines are read as in a shell, and variables of the environment get their values. Nothing is executed: ` + "`$(…)`" + ` or a second command is refused. Of a pipeline, only the tool's command is read, with what ` + "`echo`, `printf`, `cat` and `<`" + ` give to vegeta.
-- **Typed** behind ` + "`wirelab load`" + ` without the tool's name: flags of other tools are read too. wirelab's own flags come first, with wirelab's defaults.
-- wirelab prints a line for each flag that it reads in another sense or leaves out. A flag that it cannot honour is an error that says what to write instead.
+- **Pasted** (whole behind ` + "`wirelab load`" + `, or in quotes behind ` + "`--from`" + `), a command means what it means in its tool, with that tool's defaults. wirelab's own flags may stand before or behind it. ` + "`--from`" + ` reads quotes, backslashes, continued lines and variables of the environment as a shell does, but executes nothing: it refuses ` + "`$(…)`" + ` and a second command. Of a pipeline it reads the tool's command, and what ` + "`echo`, `printf`, `cat` and `<`" + ` give to vegeta.
+- **Typed** without the tool's name, other tools' flags are read too, with wirelab's defaults. wirelab's own flags come first.
 
-In the tables of flags, *the same* means that wirelab has the flag under one of these names, maybe with two dashes. ` + "`go test ./internal/foreign -update`" + ` writes this page.
+In the tables, *the same* means that wirelab has the flag under one of these names. *Left out* means that the load runs without the flag; wirelab prints a line with the reason. *Refused* is an error that says what to write instead. ` + "`go test ./internal/foreign -update`" + ` writes this page.
 `
 
 const pageTyped = `
 ## One letter, several senses
 
-Tools use one letter for several things. So the whole line decides: it is read as a line of the tool whose flags and values fit it best, with wirelab's own first.
+Tools use one letter for several things. wirelab reads the whole line as a line of the tool whose flags and values fit best; its own flags win a tie.
 `
 
 const pageFiles = `

@@ -108,7 +108,7 @@ var outputFlags = []flags.Option{
 	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 	flags.Flag("-D --dump-header --trace --trace-ascii", flags.NoneOf("a file", flags.IsClock), flags.Ignored(flags.OutputOnlyNote)),
 	flags.Flag("-w --write-out", flags.Text, flags.Ignored("a run shows times anyway")),
-	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: brackets in a URL have no special meaning")),
+	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "nothing: brackets in a URL have no special meaning here")),
 }
 
 func looksJSON(value string) bool {
