@@ -23,10 +23,10 @@ func (a *app) abCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ab 'BASE-COMMAND' 'HEAD-COMMAND' -- TARGET",
 		Short: "Start two versions of a service, and say whether the second is faster or slower",
-		Long: `Ab starts two versions of a service on this machine, each with a free port in $PORT,
-loads both by turns of tens of milliseconds with the same requests, stops them, and
-says whether the head is faster or slower than the base, and by how much, or within
-how many percent they are equal.
+		Long: `Ab starts two versions of a service on this machine, each with a free port in $PORT.
+It sends both the same requests, in turns of tens of milliseconds, and stops them. Then
+it says whether the head is faster or slower than the base and by how much, or within
+how many percent both are equal.
 
 TARGET is a target of wirelab load with $PORT in place of the port, in single quotes.
 All flags of wirelab load can be given; --fail-if 'p99>+10%' is about the change from

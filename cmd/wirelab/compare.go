@@ -291,9 +291,9 @@ func (a *app) pingCommand() *cobra.Command {
 		Use:   "ping",
 		Short: "Vary the number of calls in flight, and name what limits throughput",
 		Long: `Ping calls with an empty message, with more and more calls in flight, over each
-connection mode. It prints throughput and latency beside the ideal line, which is
-the throughput of one call times the number of calls in flight, and beside the
-universal scalability law fitted to the results. Then it names the bottleneck
+connection mode. It prints throughput and latency beside two lines: the ideal one (the
+throughput of one call times the calls in flight), and the universal scalability
+law fitted to the results. Then it names the bottleneck
 and its figures, if there is one.`,
 		Example: `  wirelab ping --stack grpc --inflight 1..48 --conns shared,per-worker,pool:4
   wirelab ping --stack tcp,h2 --inflight 1,2,4,8,16 --conns shared,pool:4 -z 2s

@@ -309,7 +309,7 @@ const defaultBudget = 2 * time.Minute
 
 // registerBudget adds --budget, for a command that repeats until every comparison is decided.
 func (u *untilFlags) registerBudget(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&u.budget, "budget", defaultBudget, "`time` of the comparison: each point is measured 3 times, then the undecided points again, until all are decided or the time is over; --repeat measures each point a fixed number of times instead; with --try it is the time of all, probes and levers included")
+	cmd.Flags().DurationVar(&u.budget, "budget", defaultBudget, "`time` of the comparison, with --try also of probes and levers. Each point is measured 3 times; then the undecided points are repeated until all are decided or the time is over. --repeat measures a fixed number of times instead")
 }
 
 func (u *untilFlags) register(cmd *cobra.Command) {
@@ -392,7 +392,7 @@ func (s *streamFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&s.hold, "streams", false, "gRPC: each client holds a stream open, and a call is one message on it; always so with ws:// and --sse")
 	f.BoolVar(&s.events, "sse", false, "the answer is a stream of server-sent events, which each client holds open (default: if the first answer is one); --sse=false loads whole answers")
-	f.StringVar((*string)(&s.Exchange), "exchange", "", "what a call on a held stream is: `answer` (send a message, wait for its answer), receive (wait for the next message), or send (default: by the method; WebSocket: answer with -d, else receive)")
+	f.StringVar((*string)(&s.Exchange), "exchange", "", "a call on a held stream: `answer` (send a message and wait), receive (wait for the next message), or send (default: by the method; WebSocket: answer with -d, else receive)")
 	f.Float64Var(&s.messageRate, "message-rate", 0, "messages per second on `each` held stream, on a schedule of its own (--rps is for all streams together)")
 	f.Float64Var(&s.OpenPerSecond, "open-rate", 0, "held streams opened per `second` before the load (default: as fast as possible)")
 	f.IntVar(&s.InFlight, "inflight-per-stream", 1, "most `messages` in flight on each held stream")

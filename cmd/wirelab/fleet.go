@@ -314,7 +314,7 @@ func (a *app) agentCommand() *cobra.Command {
 	var f fleet.AgentRequest
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Lend this machine to a fleet: run servers and clients for its trials",
+		Short: "Let a fleet run its servers and clients on this machine",
 		Long: `Agent joins a fleet (see wirelab fleet up, which prints this command with its
 token) and follows the orders of the fleet's controller until Ctrl-C. It starts
 the same server and client processes as a trial on one machine.

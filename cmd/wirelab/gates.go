@@ -42,7 +42,7 @@ func (g *gateFlags) register(cmd *cobra.Command) {
 }
 
 func (g *gateFlags) registerConditions(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "exit with 3 if a `condition` is proven in any cell, and with 4 if it is neither proven nor excluded: a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000', or a change since an earlier run, as in 'p99>+10%'; repeatable")
+	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "exit with 3 if a `condition` is proven in any cell, and with 4 if it cannot be decided: a figure ('p99>20ms', 'errors>0.1%', 'rps<1000'), or a change since an earlier run ('p99>+10%'); repeatable")
 	cmd.Flags().StringVar(&g.undecided, "undecided", undecidedFails, "what a `gate` means that cannot tell: fail (exit code 4) or pass")
 	setCompletions(cmd, "undecided", []string{undecidedFails, undecidedPasses})
 	setCompletions(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})

@@ -88,9 +88,9 @@ at any address. A gate is kept, breached (exit code 3), or cannot tell (exit cod
 or 0 with --undecided pass): then the figure is unknown, or its interval contains the
 limit. docs/load.md lists all forms of conditions.
 
---against loads another version of the service by turns of tens of milliseconds, in
-the same run, and says how much faster or slower it is than TARGET, or within how many
-percent they are equal. A change in --fail-if is then judged between the two.`,
+--against loads another version of the service in the same run, in turns of tens of
+milliseconds. It says how much faster or slower that version is than TARGET, or within
+how many percent both are equal. A change in --fail-if is then judged between the two.`,
 		Example: `  wirelab load http://127.0.0.1:8080/
   wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
@@ -160,7 +160,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.until.registerBudget(cmd)
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header for your tracing system, as in 0.01; the slowest of these are printed")
 	setCompletions(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
-	f.StringSliceVar(&l.also, "also", nil, "`PID|port|cgroup` of a back end, database or worker of the service (:5432 is a port, cgroup:/PATH a control group); it and its children count as the service, not as other programs; repeatable")
+	f.StringSliceVar(&l.also, "also", nil, "count another process and its children as the service: `PID|port|cgroup`, as in 4711, :5432 or cgroup:/PATH; repeatable")
 	f.Lookup("link").Usage = "refused, because the service already runs; the error says how to emulate this `link`"
 	setCompletions(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new", "resumed"})
 }

@@ -107,7 +107,7 @@ func TestProbesCountTheCallsOfAService(t *testing.T) {
 			if exit, is := errors.AsType[*exec.ExitError](err); err != nil && (!is || exit.ExitCode() != exitInvalid) { // a noisy machine spoils no counts
 				t.Fatalf("%v:\n%s", err, said)
 			}
-			if want := fmt.Sprintf("1 more run   %d more requests, which no other figure has", one.requests); !strings.Contains(string(said), want) {
+			if want := fmt.Sprintf("1 more run   %d more requests, in no other figure", one.requests); !strings.Contains(string(said), want) {
 				t.Errorf("the answer lacks %q:\n%s", want, said)
 			}
 			text, err := exec.CommandContext(t.Context(), "wirelab", "explain", "--json", run).Output()

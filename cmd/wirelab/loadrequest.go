@@ -170,7 +170,7 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.host, "host", "", "`name` of the server in each request, and over TLS in its certificate (default: the target's name)")
 	f.StringArrayVar(&r.rules.ConnectTo, "connect-to", nil, "`HOST1:PORT1:HOST2:PORT2`: connect to HOST2:PORT2 in place of HOST1:PORT1; names in requests and certificates stay; repeatable")
 	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address, or to several with commas between them, in place of looking HOST up; repeatable")
-	f.StringVar((*string)(&r.rules.Policy), "addresses", string(service.FirstAddress), "which addresses of the target's name get requests: `first`, all (in turn: connections, and requests that share connections), or least (each request goes to the address with the fewest under way)")
+	f.StringVar((*string)(&r.rules.Policy), "addresses", string(service.FirstAddress), "addresses of the target's name that get requests: `first`, all (in turn), or least (the address with the fewest requests in flight)")
 	setCompletions(cmd, "addresses", service.Policies)
 	f.DurationVar(&r.rules.Every, "lookup-every", 0, "look the target's name up again after each `time` during the load: requests then go to the new addresses")
 	f.StringVar(&r.rules.Server, "dns", "", "`address` of the name server that looks the target's name up, as in 127.0.0.1:5353 (default: that of this machine)")

@@ -38,9 +38,8 @@ rules, prints the table, and writes report.html and cells.csv there. It
 names each judgement that differs from the one made during the run. The records
 stay as they are.
 
-For several runs it writes one page, with the cells of all: every variant gets
-the name of its run, as in grpc:run=before, and each run is compared with the
-first one. Give the runs short labels: before=DIR after=DIR. To see only what became faster or slower, use diff.`,
+For several runs it writes one page with all cells. Every variant gets the name
+of its run, as in grpc:run=before. Each run is compared with the first one. Give the runs short labels: before=DIR after=DIR. To see only what became faster or slower, use diff.`,
 		Example: `  wirelab report wirelab-runs/compare-20260102-150405
   wirelab report results --columns P90,P99.9,max
   wirelab report results --json | jq '.cells[0].service_us.p99'
@@ -163,8 +162,8 @@ three valid trials in each run. Both runs measured an anchor, a short fixed cell
 it shows how much the machine itself changed, and every interval includes that.
 Measure both runs on one quiet machine, soon after each other.
 
-A run of another program's figures (wirelab import) is compared by service
-times, cell by cell if clients and load agree as far as the files show; if
+If a run has another program's figures (wirelab import), service times are
+compared, in cells whose clients and load agree as far as the files show. If
 several cells match, name them with --before-cell and --after-cell.
 
 With --fail-if, a gate is breached (exit code 3) if the whole interval of a
@@ -225,8 +224,8 @@ func (a *app) explainCommand() *cobra.Command {
 		Use:   "explain RUN [LATER-RUN]",
 		Short: "Show where the time goes, or why one cell takes longer than another",
 		Long: `Explain reads the probes of a run, and shows where the difference
-between two of its cells lies: by stage of a call, by category of CPU time, by
-system call and by counter, the largest first, and why the slow calls are slow.
+between two of its cells lies, the largest part first: by stage of a call, category
+of CPU time, system call and counter. It also says why the slow calls are slow.
 With one cell it shows where that cell's time goes. A run has probes if it was
 made with --probe, or if its scenario asks for them.
 
@@ -344,8 +343,8 @@ func (a *app) adviseCommand() *cobra.Command {
 		Use:   "advise RUN",
 		Short: "Recommend a variant by the results of a run",
 		Long: `Advise reads a run and recommends a variant for messages of a size and a
-number of callers, by the mean response time; with --slo only among variants that are
-sure to keep the goal. Between two measured sizes or concurrencies it names the
+number of callers, by the mean response time. --slo leaves only variants that are
+certain to keep the goal. Between two measured sizes or concurrencies it names the
 variant that is best at both. The advice has a grade: certain, likely or open. An open
 case is not recommended, and no case outside the measured range.`,
 		Example: `  wirelab advise results

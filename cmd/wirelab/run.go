@@ -76,7 +76,7 @@ repeats all cells until an answer is certain, as in wirelab compare.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&s.quick, "quick", false, "run the smaller version that the scenario defines")
-	f.StringSliceVar(&s.only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
+	f.StringSliceVar(&s.only, "only", nil, "run only these `parts` of the scenario, by name or pattern, as in table-*")
 	f.StringSliceVar(&s.named.Yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that have such a comparison: "+strings.Join(plan.YardstickNames(), ", "))
 	f.StringSliceVar(&s.named.Peers, "peers", nil, "`workers` in other languages to compare with, in parts that have such a comparison: "+strings.Join(peer.Names(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
@@ -225,12 +225,14 @@ func (a *app) replicateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replicate [STUDY|FILE…]",
 		Short: "Check which claims of published studies hold on this machine",
-		Long: `Replicate measures what the claims of studies need, and says whether each claim
-holds here: compatible, larger or smaller than claimed, not seen, refuted,
-reversed, not put to the test, underpowered, refused or not measured, and why. Claims of studies and wirelab's own are counted apart.
-Only the cells that a claim needs are measured: once, then twice more if the
-claim can be tested here, and then, after all studies had their turn, again for
-claims that are still open, until the time is over. It compares ratios, shapes
+		Long: `Replicate measures what the claims of studies need, and gives each claim a verdict
+with a reason: compatible, larger or smaller than claimed, not seen, refuted,
+reversed, not put to the test, underpowered, refused or not measured. Claims of
+studies and wirelab's own are counted apart.
+
+It measures only the cells that a claim needs: once, then twice more if the claim
+can be tested here. After all studies have had their turn, it repeats the cells of
+open claims until the time is over. It compares ratios, shapes
 and places, because machines differ.
 
 Without a STUDY it measures all built-in studies. The directory gets a report of each

@@ -264,7 +264,7 @@ func (n Precondition) check() error {
 	case n == Precondition{}:
 		return nil
 	case n.Says == "":
-		return errors.New("want `says`: what the measurement must be like")
+		return errors.New("`says` is missing: write in it what the test needs, as in `CPU to spare at both ends`")
 	case (n.Find == "") != (n.AtLeast == 0 && n.AtMost == 0):
 		return errors.New("want `find` with `at-least` or `at-most`; or neither, if nothing can test the claim")
 	case n.AtLeast < 0 || n.AtMost < 0:

@@ -111,7 +111,7 @@ func ParseAllowedProbes(names []string) ([]string, error) {
 	for _, name := range names {
 		switch {
 		case probes.NeedsOneMachine(name):
-			return nil, fmt.Errorf("--allow-probes: the probe %s needs both ends of a call on one machine: want some of %s", name, strings.Join(PossibleProbes(), ", "))
+			return nil, fmt.Errorf("--allow-probes: the probe %s needs both ends of a call on one machine, so a fleet cannot run it: choose from %s", name, strings.Join(PossibleProbes(), ", "))
 		case !record.IsProbe(name):
 			return nil, fmt.Errorf("--allow-probes: unknown probe %.40q; %s", name, spelling.Suggest(name, PossibleProbes()))
 		}

@@ -146,7 +146,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.want("two stages at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
 		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls. The cost of tracing is unknown.")`, "true")
 		tab.want("the whole, with nothing left", tab.texts(`[data-table="stages"] tbody th, #why [data-table="stages"] tbody .number`), "request; 35.00; handler; 1.00; answer; 30.00; = A call; 66.00")
-		tab.want("too few calls for a tail", tab.texts(".note")+`.includes("The slow calls are not explained. tcp: 2 calls have known stages: measure 200 or more (-n, --repeat).")`, "true")
+		tab.want("too few calls for a tail", tab.texts(".note")+`.includes("The slow calls are not explained. tcp: only 2 calls have known stages: measure at least 200 (-n, --repeat).")`, "true")
 	})
 
 	t.Run("says how it was seen", func(t *testing.T) {

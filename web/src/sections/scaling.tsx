@@ -72,7 +72,7 @@ function Grounds({ scalings }: { scalings: Scaling[] }) {
   const share = (value: number | null) => (value === null ? "–" : `${Math.round(100 * value)} %`);
   return (
     <>
-      <p class="note">The evidence for the sentences, with the most calls in flight: connections opened, requests per system call and per segment, and the share of the time in which a connection had nothing in flight, or was held back by the other side's window or by a full buffer.</p>
+      <p class="note">The evidence, at the most calls in flight: connections opened; requests per system call and per segment; and the share of time in which a connection had nothing in flight, or waited for the other side's window or a full buffer.</p>
       <Table name="Scaling" titles={[variantTitle, "#Opened", "#In flight", "#Of the ideal", "#A write", "#A segment", "#Nothing in flight", "#Held back", "#Client busy", "#Server busy", "~Law: contention σ, coherency κ, peak"]}
         rows={scalings.map(({ diagnosis: seen, law, ...scaling }) => ({
           key: scaling.variant + scaling.connection, cells: [

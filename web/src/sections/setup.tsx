@@ -32,7 +32,7 @@ export function Setup({ run }: { run: Run }) {
       {settings.length > 0 && <Manifest run={run} />}
       {limits.length > 0 && (
         <>
-          <p class="note">The machine's limits, each in the trial that came nearest to it.</p>
+          <p class="note">Limits of the machine. For each, the trial that came closest to it.</p>
           <Table name="Limits of the machine" titles={["Limit", "#Needed", "#There", "~Note", "Nearest"]} rows={limits.map((limit) => ({
             key: limit.name, className: limit.short ? "invalid" : "", cells: [
                 limit.name, <span class="valid">{plain(limit.need)}</span>, plain(limit.have), limit.note, limit.cell,

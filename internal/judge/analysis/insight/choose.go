@@ -141,7 +141,7 @@ func (i *Insight) Key() string { return i.Cell().Key() }
 func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	names := splitNames(cells, among)
 	if len(names) > 2 {
-		return nil, fmt.Errorf("%d cells were named: name one cell to explain, or two to compare; put a semicolon between two names with commas", len(names))
+		return nil, fmt.Errorf("%d cells were named: name one to explain, or two to compare; if a name has commas, write a semicolon between the names", len(names))
 	}
 	var of, against *Insight
 	for _, name := range names {

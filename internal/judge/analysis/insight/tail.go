@@ -78,7 +78,7 @@ func newTail(passes []*record.Record) *Tail {
 		return nil
 	}
 	if t.Calls < leastTailCalls {
-		t.Refused = fmt.Sprintf("%d calls have known stages: measure %d or more (-n, --repeat)", t.Calls, leastTailCalls)
+		t.Refused = fmt.Sprintf("only %d calls have known stages: measure at least %d (-n, --repeat)", t.Calls, leastTailCalls)
 		return t
 	}
 	of := chooseCalls(lives)

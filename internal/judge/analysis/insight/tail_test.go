@@ -222,7 +222,7 @@ func TestTailIntervalsCover(t *testing.T) {
 func TestTailNeedsCalls(t *testing.T) {
 	pass := tailPass3000(stalledCall)
 	pass.Life.Calls = pass.Life.Calls[:199]
-	if tail := newTail([]*record.Record{pass}); tail.Refused != "199 calls have known stages: measure 200 or more (-n, --repeat)" || tail.Causes != nil {
+	if tail := newTail([]*record.Record{pass}); tail.Refused != "only 199 calls have known stages: measure at least 200 (-n, --repeat)" || tail.Causes != nil {
 		t.Errorf("of 199 calls: %+v", tail)
 	}
 	if tail := newTail([]*record.Record{{}}); tail != nil {

@@ -38,6 +38,6 @@ func (t *loadText) probes(insights []insight.Insight, c *matrix.Cell) {
 		t.fact("syscalls", parts...)
 	}
 	if trials > 0 {
-		t.fact("probes", words.Count(trials, "more run"), fmt.Sprintf("%s more %ss, which no other figure has", units.Thousands(requests), callOf(c)))
+		t.fact("probes", words.Count(trials, "more run"), fmt.Sprintf("%s more %ss, in no other figure", units.Thousands(requests), callOf(c)))
 	}
 }
