@@ -34,9 +34,10 @@ install-test: # go install of the last commit, from a module proxy of files, wit
 	WIRELAB_INSTALL=1 go -C tools test -count=1 -v -run='^TestGoInstall$$' ./release
 
 release-dry: ## dist: all files of a release of the last commit, and nothing published: programs, packages, image, checksums, man pages (docs/install.md); ONLY=linux/amd64
+	@rm -rf dist
 	go -C tools run ./release -root $(CURDIR) -dist $(CURDIR)/dist -only '$(ONLY)'
 
-image: ## build the container image, and write its name into deploy; REGISTRY=registry.example.com/team names it; PUSH=1 pushes it, WRITE=0 leaves deploy as it is
+image: ## make the container image, give it to docker or podman, and write its name into deploy; REGISTRY=registry.example.com/team names it; PUSH=1 pushes it instead, WRITE=0 leaves deploy as it is
 	@go -C tools run ./image -root $(CURDIR) -registry '$(REGISTRY)' $(if $(filter 1,$(PUSH)),-push) $(if $(filter 0,$(WRITE)),-write=false)
 
 pictures: build ## the README's pictures, from a real run of two minutes; needs script (util-linux) and Chromium

@@ -65,7 +65,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return a.exitCode(root.ExecuteContext(ctx))
 }
@@ -147,6 +146,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.initCommand(),
 		a.versionCommand(),
 	)
+	root.SetOut(a.stdout) // now, since the command completion keeps it
 	replaceCobraCommands(root)
 	a.markUsageErrors(root.Commands())
 	return root

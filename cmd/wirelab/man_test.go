@@ -16,17 +16,35 @@ import (
 // The generator is only in the tests, so that the program does not carry it. A release calls it by
 // this flag.
 var (
-	manFolder = flag.String("man", "", "`folder` for the man pages that TestManPages makes")
+	manFolder = flag.String("man", "", "`folder` in which TestManPages makes man/*.1 and completion/*")
 	// Lines of help that are set off are lines of code in Markdown, from which man pages are made too.
 	exampleOfHelp  = regexp.MustCompile(`(?m)^  \S`)
 	markdownFolder = flag.String("markdown", "", "`folder` for the same pages as Markdown")
 )
 
-// TestManPages makes a man page of each command.
+// completions names the file of each shell's completion. Zsh finds a command by the name of its file.
+var completions = map[string]string{"bash": "wirelab.bash", "zsh": "_wirelab", "fish": "wirelab.fish", "powershell": "wirelab.ps1"}
+
+// TestManPages makes a man page of each command, and the completion of each shell.
 func TestManPages(t *testing.T) {
-	folder := *manFolder
-	if folder == "" {
-		folder = t.TempDir()
+	made := *manFolder
+	if made == "" {
+		made = t.TempDir()
+	}
+	folder := filepath.Join(made, "man")
+	for _, folder := range []string{folder, filepath.Join(made, "completion")} {
+		if err := os.Mkdir(folder, 0o755); err != nil { //nolint:gosec // of a release
+			t.Fatal(err)
+		}
+	}
+	for shell, name := range completions {
+		var out, said strings.Builder
+		if code := run([]string{"completion", shell}, strings.NewReader(""), &out, &said); code != exitDone || !strings.Contains(out.String(), "__complete") {
+			t.Errorf("completion %s: exit code %d, and no call of wirelab for words: %s%s", shell, code, out.String(), said.String())
+		}
+		if err := os.WriteFile(filepath.Join(made, "completion", name), []byte(out.String()), 0o644); err != nil { //nolint:gosec // of a release
+			t.Fatal(err)
+		}
 	}
 	header := doc.GenManHeader{Section: "1", Source: "wirelab", Manual: "wirelab"}
 	if os.Getenv("SOURCE_DATE_EPOCH") == "" { // package doc takes the date from this variable

@@ -46,9 +46,9 @@ type composition struct {
 	program, folder, token string
 }
 
-// podmanHere returns an engine with images and containers of this test alone, which the test takes
-// down when it ends, and the composition of a copy of deploy. Its project's name is unique.
-func podmanHere(t *testing.T) (*engine, *composition) {
+// podmanHere gives podman images and containers of this test alone, which the test takes down when
+// it ends, and returns the composition of a copy of deploy. Its project's name is unique.
+func podmanHere(t *testing.T) *composition {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "wirelab-compose-") //nolint:usetesting // t.TempDir can be too long for podman's sockets
 	if err != nil {
@@ -66,7 +66,7 @@ func podmanHere(t *testing.T) (*engine, *composition) {
 		t.Fatal(err)
 	}
 	t.Setenv("CONTAINERS_CONF", path)
-	e := engineHere(t, "podman", folder, "127.0.0.1:1")
+	engineHere(t, "podman", folder, "127.0.0.1:1")
 	packages, err := filepath.Abs("../../bin/podman-compose")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func podmanHere(t *testing.T) (*engine, *composition) {
 			t.Errorf("take down %s: %v: %s", project, err, &said)
 		}
 	})
-	return e, c
+	return c
 }
 
 // run runs podman-compose, and returns what the service printed.
@@ -153,12 +153,12 @@ func freeNetwork(t *testing.T) string {
 
 // The services of compose.yaml start as its first lines say, and a run measures all three agents.
 func TestComposeFleetMeasures(t *testing.T) {
-	e, c := podmanHere(t)
+	c := podmanHere(t)
 	if err := os.CopyFS(c.folder, os.DirFS("../../deploy")); err != nil {
 		t.Fatal(err)
 	}
 	const name = "localhost/wirelab:test"
-	if err := e.build(t.Context(), name, "../../deploy/Containerfile", imageFolder(t), "1000000000"); err != nil {
+	if err := load(t.Context(), "podman", name, imageHere(t), t.Output()); err != nil {
 		t.Fatal(err)
 	}
 	probe := exec.CommandContext(t.Context(), "podman", "run", "--rm", "--network", "bridge", "--ulimit", "nofile=4096", "--ulimit", "nproc=4096", name, "--help")

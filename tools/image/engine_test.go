@@ -10,16 +10,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+
+	"wirelab.dev/tools/container"
 )
 
-// engineHere returns an engine whose images and settings are of this test alone, in a folder. It may
-// push to a registry without TLS.
-func engineHere(t *testing.T, program, folder, insecure string) *engine {
+// engineHere gives a program images and settings of this test alone, in a folder. It may read from a
+// registry without TLS.
+func engineHere(t *testing.T, program, folder, insecure string) {
 	t.Helper()
 	for variable, text := range map[string]string{
 		"CONTAINERS_STORAGE_CONF":    fmt.Sprintf("[storage]\ndriver = \"vfs\"\ngraphroot = \"%[1]s/images\"\nrunroot = \"%[1]s/run\"\n", folder),
@@ -32,15 +37,13 @@ func engineHere(t *testing.T, program, folder, insecure string) *engine {
 		t.Setenv(variable, path)
 	}
 	if said, err := exec.CommandContext(t.Context(), program, "info").CombinedOutput(); err != nil {
-		t.Skipf("no image is built here, since %s does not work: %v %s", program, err, said)
+		t.Skipf("no image is run here, since %s does not work: %v %s", program, err, said)
 	}
-	return &engine{program: program, log: t.Output()}
 }
 
-// imageFolder builds wirelab, and returns a folder with the image's files.
-func imageFolder(t *testing.T) string {
+// imageHere builds wirelab, and makes an image of it.
+func imageHere(t *testing.T) v1.Image {
 	t.Helper()
-	folder := t.TempDir()
 	binary := filepath.Join(t.TempDir(), "wirelab")
 	compile := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/wirelab")
 	compile.Dir, compile.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
@@ -51,53 +54,33 @@ func imageFolder(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fill(folder, text, t.Output()); err != nil {
+	made, err := container.Program{Text: text, Arch: runtime.GOARCH, Version: "test", Time: time.Unix(1e9, 0)}.Image(t.Output())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return folder
+	return made
 }
 
-// The real image is built and pushed, a hub and two agents run in it, and the digest is the registry's.
+// The real image is pushed, a hub and two agents run in it, and the digest is the registry's.
 func TestImageRuns(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	e := engineHere(t, "buildah", t.TempDir(), host)
-	folder := imageFolder(t)
-	name := host + "/team/wirelab:test"
-	if err := e.build(t.Context(), name, "../../deploy/Containerfile", folder, "1000000000"); err != nil {
+	engineHere(t, "buildah", t.TempDir(), host)
+	digest, err := push(t.Context(), host+"/team/wirelab:test", imageHere(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	first := digestAt(t, e, server.URL, name)
-	if err := e.build(t.Context(), name, "../../deploy/Containerfile", folder, "1000000000"); err != nil {
-		t.Fatal(err)
-	}
-	if second := digestAt(t, e, server.URL, name); second != first {
-		t.Errorf("the second image of the same files has the digest %s, the first %s", second, first)
-	}
-	runFleet(t, name)
+	runFleet(t, host+"/team/wirelab@"+digest)
 }
 
-// digestAt pushes the image, and returns its digest after asking the registry for it.
-func digestAt(t *testing.T, e *engine, registryURL, name string) string {
-	t.Helper()
-	digest, err := e.push(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
+func TestPushIsExplained(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	_, err := push(t.Context(), strings.TrimPrefix(server.URL, "http://")+"/wirelab:test", empty.Image)
+	if err == nil || !strings.Contains(err.Error(), "nothing was written into deploy: log in to the registry") {
+		t.Errorf("a registry that refuses: found %v", err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, registryURL+"/v2/team/wirelab/manifests/"+digest, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		t.Errorf("the registry does not have %s: %s", digest, answer.Status)
-	}
-	return digest
 }
 
 // inContainer returns a command of wirelab in a container. The container is a changed root: it needs

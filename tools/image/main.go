@@ -1,11 +1,11 @@
-// Image builds wirelab's container image with docker, podman or buildah, and writes its name into
-// the files of deploy:
+// Image makes wirelab's container image, gives it to docker or podman, or pushes it to a registry,
+// and writes its name into the files of deploy:
 //
 //	image -registry registry.example.com/team -push
 //
-// The image needs no base image, so it can be built without a registry. Its tag is the commit. Only
-// a registry decides the digest of an image, so the files have a digest only with -push. The name
-// goes to standard output, for scripts, and all else to standard error.
+// The image needs no base image and no daemon (package container). Its tag is the commit. Docker and
+// podman may compress an image again, so the files have a digest only with -push. The name goes to
+// standard output, for scripts, and all else to standard error.
 package main
 
 import (
@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"syscall"
 )
 
 func main() {
@@ -27,7 +26,6 @@ func main() {
 	flag.BoolVar(&i.write, "write", true, "write the image's name into the files of deploy")
 	flag.StringVar(&i.root, "root", "..", "`folder` of the repository")
 	flag.Parse()
-	syscall.Umask(0o022) // the modes of the image's files are not those of the user's files
 	i.out, i.log = os.Stdout, os.Stderr
 	if err := i.make(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
@@ -46,11 +44,13 @@ func (i *image) make(ctx context.Context) error {
 	if err := checkRegistry(i.registry); err != nil {
 		return err
 	}
-	builder, err := findEngine(ctx)
-	if err != nil {
-		return err
+	engine := ""
+	if !i.push {
+		var err error
+		if engine, err = findEngine(ctx); err != nil {
+			return err
+		}
 	}
-	builder.log = i.log
 	files, err := manifests(filepath.Join(i.root, "deploy"))
 	if err != nil {
 		return err
@@ -60,29 +60,27 @@ func (i *image) make(ctx context.Context) error {
 		return fmt.Errorf("read the commit: %w", err)
 	}
 	defer source.close()
-	folder, err := os.MkdirTemp("", "wirelab-image-")
+	made, err := source.build(ctx, i.log)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // of this run
-	made, err := source.build(ctx, folder, i.log)
+	image, err := made.Image(i.log)
 	if err != nil {
 		return err
 	}
-	name := i.registry + "/wirelab:" + made.tag
-	if err := builder.build(ctx, name, filepath.Join(i.root, "deploy", "Containerfile"), folder, made.seconds); err != nil {
-		return err
-	}
-	fmt.Fprintf(i.log, "built %s with %s\n", name, builder.program)
+	name := i.registry + "/wirelab:" + made.Version
 	if i.push {
-		digest, err := builder.push(ctx, name)
+		digest, err := push(ctx, name, image)
 		if err != nil {
 			return err
 		}
 		name += "@" + digest
 		fmt.Fprintf(i.log, "pushed the image; its digest is %s\n", digest)
 	} else {
-		fmt.Fprintln(i.log, "the image has no digest yet, since no registry has it: PUSH=1 pushes it and writes the digest beside the tag")
+		if err := load(ctx, engine, name, image, i.log); err != nil {
+			return err
+		}
+		fmt.Fprintf(i.log, "gave the image to %s; no registry has it, so it has no digest yet: PUSH=1 pushes it and writes the digest beside the tag\n", engine)
 	}
 	if i.write {
 		count, err := writeName(files, name)

@@ -10,7 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"time"
+
+	"wirelab.dev/tools/container"
 )
 
 // A source is the repository. Git reads it with an index of its own, in which the manifests count as
@@ -82,72 +87,36 @@ func (s *source) command(ctx context.Context, program string, arguments ...strin
 	return command
 }
 
-// A program is what was built.
-type program struct {
-	tag     string // of the image
-	seconds string // the time of the commit, in seconds since 1970
-}
-
-// certificates names the file of root certificates on Debian and its relatives. Go programs look
-// there first.
-const certificates = "/etc/ssl/certs/ca-certificates.crt"
-
-// build builds wirelab, and fills a folder with the image's files, as the Containerfile wants them.
-func (s *source) build(ctx context.Context, folder string, log io.Writer) (program, error) {
+// build builds wirelab. The version is the image's tag.
+func (s *source) build(ctx context.Context, log io.Writer) (container.Program, error) {
+	made := container.Program{Arch: runtime.GOARCH}
 	compile := s.command(ctx, "make", "--no-print-directory", "build")
+	compile.Env = append(compile.Environ(), "GOOS=linux")
 	compile.Stdout, compile.Stderr = log, log
 	if err := compile.Run(); err != nil {
-		return program{}, fmt.Errorf("make build: %w", err)
+		return made, fmt.Errorf("make build: %w", err)
 	}
-	binary, err := os.ReadFile(filepath.Join(s.root, "bin", "wirelab"))
+	var err error
+	if made.Text, err = os.ReadFile(filepath.Join(s.root, "bin", "wirelab")); err != nil {
+		return made, err
+	}
+	if made.Commit, err = s.git(ctx, "rev-parse", "HEAD"); err != nil {
+		return made, err
+	}
+	seconds, err := s.git(ctx, "log", "-1", "--format=%ct")
 	if err != nil {
-		return program{}, err
+		return made, err
 	}
-	if err := fill(folder, binary, log); err != nil {
-		return program{}, err
+	when, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return made, fmt.Errorf("git log: found the time %q", seconds)
 	}
-	made := program{}
-	if made.tag, err = s.git(ctx, "rev-parse", "--short=12", "HEAD"); err != nil {
-		return program{}, err
-	}
-	if made.seconds, err = s.git(ctx, "log", "-1", "--format=%ct"); err != nil {
-		return program{}, err
-	}
+	made.Version, made.Time = made.Commit[:12], time.Unix(when, 0).UTC()
 	changed, err := s.git(ctx, "status", "--porcelain")
 	if changed != "" {
 		// Two dirty programs of one commit differ, and so do their tags.
-		made.tag += fmt.Sprintf("-dirty-%x", sha256.Sum256(binary))[:len("-dirty-")+8]
+		made.Version += fmt.Sprintf("-dirty-%x", sha256.Sum256(made.Text))[:len("-dirty-")+8]
 		fmt.Fprintf(log, "the tag says dirty, since these files differ from the commit:\n%s\n", changed)
 	}
 	return made, err
-}
-
-func fill(folder string, binary []byte, log io.Writer) error {
-	for _, made := range []struct {
-		path string
-		mode os.FileMode
-	}{
-		{"program/usr/local/bin", 0o755},
-		{"program" + filepath.Dir(certificates), 0o755},
-		{"folders/var/lib/wirelab", 0o700},
-		{"folders/results", 0o755},
-		{"folders/tmp", 0o777 | os.ModeSticky},
-	} {
-		path := filepath.Join(folder, made.path)
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			return err
-		}
-		if err := os.Chmod(path, made.mode); err != nil {
-			return err
-		}
-	}
-	roots, err := os.ReadFile(certificates)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "program", certificates), roots, 0o644) //nolint:gosec // not a secret
-	} else {
-		fmt.Fprintf(log, "without %s on this machine, the image has no root certificates: a NATS server of your own needs --cacert\n", certificates)
-		err = nil
-	}
-	path := filepath.Join(folder, "program/usr/local/bin/wirelab")
-	return errors.Join(err, os.WriteFile(path, binary, 0o755)) //nolint:gosec // a program
 }

@@ -32,7 +32,7 @@ func TestGoInstall(t *testing.T) {
 		serve(t, module.Version{Path: path, Version: version}, root, folder, proxy)
 	}
 	ctx := t.Context()
-	downloaded, err := command(ctx, root, "go", "env", "GOMODCACHE")
+	downloaded, err := command(ctx, root, nil, "go", "env", "GOMODCACHE")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +43,11 @@ func TestGoInstall(t *testing.T) {
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(downloaded, "cache", "download"),
 		"GOSUMDB=off", "GOFLAGS=-modcacherw -trimpath", "CGO_ENABLED=0",
 	}
-	if said, err := commandWith(ctx, empty, environment, "go", "install", "wirelab.dev/cmd/wirelab@"+version); err != nil {
+	if said, err := command(ctx, empty, environment, "go", "install", "wirelab.dev/cmd/wirelab@"+version); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	program := filepath.Join(empty, "bin", "wirelab")
-	said, err := command(ctx, empty, program, "version", "--json")
+	said, err := command(ctx, empty, nil, program, "version", "--json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestGoInstall(t *testing.T) {
 			t.Errorf("wirelab version --json lacks %s:\n%s", want, said)
 		}
 	}
-	if said, err := command(ctx, empty, program, "list"); err != nil || !strings.Contains(said, "kernel-study") {
+	if said, err := command(ctx, empty, nil, program, "list"); err != nil || !strings.Contains(said, "kernel-study") {
 		t.Errorf("wirelab list: %v, want the studies:\n%s", err, said)
 	}
 	info, err := os.Stat(program)
@@ -83,7 +83,7 @@ func serve(t *testing.T, m module.Version, root, folder, proxy string) {
 	if err := packed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	requirements, err := command(t.Context(), root, "git", "show", "HEAD:"+filepath.ToSlash(filepath.Join(folder, "go.mod")))
+	requirements, err := command(t.Context(), root, nil, "git", "show", "HEAD:"+filepath.ToSlash(filepath.Join(folder, "go.mod")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,16 +17,23 @@ import (
 type source struct {
 	folder  string
 	commit  string
-	version string // without v; of a commit without a tag, 0.0.0-snapshot.COMMIT
+	version string // without v; of a commit without a tag, 0.0.0-gitTIME
 	date    time.Time
 }
 
-func clone(ctx context.Context, root, folder string) (source, error) {
-	s := source{folder: filepath.Join(folder, "wirelab")}
-	if _, err := command(ctx, root, "git", "clone", "--quiet", "--shared", root, s.folder); err != nil {
+// A program is wirelab for one target.
+type program struct{ system, arch, path string }
+
+func clone(ctx context.Context, root, folder string) (s source, err error) {
+	s.folder = filepath.Join(folder, "wirelab")
+	root, err = filepath.Abs(root)
+	if err != nil {
 		return s, err
 	}
-	said, err := command(ctx, s.folder, "git", "log", "-1", "--format=%H %ct")
+	if _, err := command(ctx, root, nil, "git", "clone", "--quiet", "--shared", root, s.folder); err != nil {
+		return s, err
+	}
+	said, err := command(ctx, s.folder, nil, "git", "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return s, err
 	}
@@ -37,52 +43,47 @@ func clone(ctx context.Context, root, folder string) (source, error) {
 		return s, fmt.Errorf("git log: found the time %q", seconds)
 	}
 	s.commit, s.date = commit, time.Unix(written, 0).UTC()
-	tags, err := command(ctx, s.folder, "git", "tag", "--points-at", "HEAD", "--list", "v[0-9]*")
-	s.version = versionOf(tags, commit)
+	tags, err := command(ctx, s.folder, nil, "git", "tag", "--points-at", "HEAD", "--list", "v[0-9]*")
+	s.version = versionOf(tags, s.date)
 	return s, err
 }
 
-// versionOf returns the version that a tag of the commit names.
-func versionOf(tags, commit string) string {
+// versionOf returns the version that a tag of the commit names. Without a tag it is one that deb, rpm
+// and apk can read: apk knows few words, git among them.
+func versionOf(tags string, date time.Time) string {
 	if tag, _, _ := strings.Cut(tags, "\n"); tag != "" {
 		return strings.TrimPrefix(tag, "v")
 	}
-	return "0.0.0-snapshot." + commit[:12]
+	return "0.0.0-git" + date.Format("20060102150405")
+}
+
+// document makes man pages and completion in the clone. The test that makes them is the only place
+// that has their generators.
+func (s source) document(ctx context.Context) error {
+	date := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.date.Unix())
+	_, err := command(ctx, s.folder, []string{"GOWORK=", date}, "go", "test", "-trimpath", "-count=1", "-run=^TestManPages$", "./cmd/wirelab", "-man="+s.folder)
+	return err
+}
+
+// build builds the program for a target. make build is the one place that knows the tags and flags.
+func (s source) build(ctx context.Context, target string) (program, error) {
+	system, arch, _ := strings.Cut(target, "/")
+	p := program{system, arch, filepath.Join(s.folder, "..", system+"_"+arch, "wirelab")}
+	if system == "windows" {
+		p.path += ".exe"
+	}
+	_, err := command(ctx, s.folder, []string{"GOWORK=", "GOOS=" + system, "GOARCH=" + arch}, "make", "build", "OUT="+p.path)
+	return p, err
 }
 
 // command runs a program, and returns what it printed, without the end of the last line.
-func command(ctx context.Context, folder, program string, arguments ...string) (string, error) {
-	return commandWith(ctx, folder, nil, append([]string{program}, arguments...)...)
-}
-
-func commandWith(ctx context.Context, folder string, environment []string, words ...string) (string, error) {
+func command(ctx context.Context, folder string, environment []string, words ...string) (string, error) {
 	var out, said bytes.Buffer
 	c := exec.CommandContext(ctx, words[0], words[1:]...) //nolint:gosec // the words are this program's own
 	c.Dir, c.Stdout, c.Stderr = folder, &out, &said
 	c.Env = append(os.Environ(), environment...)
 	if err := c.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(words[:2], " "), err, bytes.TrimSpace(said.Bytes()))
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(words[:min(2, len(words))], " "), err, bytes.TrimSpace(said.Bytes()))
 	}
 	return strings.TrimRight(out.String(), "\n"), nil
 }
-
-// emptyFolder makes the folder, or removes what an earlier release left in it. It refuses a folder
-// that has files, but no release.
-func emptyFolder(folder string) error {
-	entries, err := os.ReadDir(folder)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(folder, marker)); err != nil && len(entries) > 0 {
-		return fmt.Errorf("%s has files, but is no folder of a release (it lacks %s): choose another with -dist", folder, marker)
-	}
-	if err := os.RemoveAll(folder); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // a release is public
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, marker), []byte("make release-dry empties this folder\n"), 0o644) //nolint:gosec // public
-}
-
-const marker = ".release"

@@ -52,7 +52,7 @@ var rules = []rule{
 }
 
 // textFiles matches the names of files that hold sentences.
-var textFiles = regexp.MustCompile(`(\.(go|md|ya?ml|ts|tsx|css|sh|py|rs|c|h|cc|cpp|java|proto|txtar)|(^|/)(Makefile|Containerfile))$`)
+var textFiles = regexp.MustCompile(`(\.(go|md|ya?ml|ts|tsx|css|sh|py|rs|c|h|cc|cpp|java|proto|txtar)|(^|/)Makefile)$`)
 
 // generatedFiles matches files that programs write.
 var generatedFiles = regexp.MustCompile(`\.pb\.go$|_vtproto\.pb\.go$|(^|/)testdata/.*\.(go|md|ya?ml)$|^web/dist/|^tools/words/`)

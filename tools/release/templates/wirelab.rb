@@ -1,28 +1,28 @@
 class Wirelab < Formula
-  desc "{{.Summary}}"
-  homepage "{{.Homepage}}"
-  version "{{.Version}}"
-  license "{{.Licence}}"
+  desc "{{.summary}}"
+  homepage "{{.homepage}}"
+  version "{{.version}}"
+  license "{{.licence}}"
 
   on_macos do
     on_arm do
-      url "{{.Download}}/wirelab_{{.Version}}_darwin_arm64.tar.gz"
-      sha256 "{{sum "darwin" "arm64"}}"
+      url "{{.archives}}_darwin_arm64.tar.gz"
+      sha256 "{{sum "darwin_arm64.tar.gz"}}"
     end
     on_intel do
-      url "{{.Download}}/wirelab_{{.Version}}_darwin_amd64.tar.gz"
-      sha256 "{{sum "darwin" "amd64"}}"
+      url "{{.archives}}_darwin_amd64.tar.gz"
+      sha256 "{{sum "darwin_amd64.tar.gz"}}"
     end
   end
 
   on_linux do
     on_arm do
-      url "{{.Download}}/wirelab_{{.Version}}_linux_arm64.tar.gz"
-      sha256 "{{sum "linux" "arm64"}}"
+      url "{{.archives}}_linux_arm64.tar.gz"
+      sha256 "{{sum "linux_arm64.tar.gz"}}"
     end
     on_intel do
-      url "{{.Download}}/wirelab_{{.Version}}_linux_amd64.tar.gz"
-      sha256 "{{sum "linux" "amd64"}}"
+      url "{{.archives}}_linux_amd64.tar.gz"
+      sha256 "{{sum "linux_amd64.tar.gz"}}"
     end
   end
 
