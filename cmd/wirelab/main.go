@@ -16,6 +16,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -166,6 +167,9 @@ func (a *app) markUsageErrors(commands []*cobra.Command) {
 		}
 		if work := cmd.RunE; work != nil { // a command without RunE only has subcommands
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if err := plan.CheckSystem(runtime.GOOS, cmd.Name(), cmd.Flags().Changed); err != nil {
+					return usageError(err)
+				}
 				a.began = true
 				return work(cmd, args)
 			}

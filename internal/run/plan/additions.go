@@ -269,3 +269,22 @@ func foreignClient(p scenario.Part) (program string, foreign bool) {
 	}
 	return "", false
 }
+
+// CheckSystem returns an error if a command, or a flag that was given, can only work on Linux. With a
+// fleet the agents do the work, and they may run on Linux.
+func CheckSystem(system, command string, given func(flag string) bool) error {
+	var what string
+	switch {
+	case system == "linux" || given("fleet"):
+		return nil
+	case command == "ab", command == "selftest" && !given("list"):
+		what = "wirelab " + command
+	case given("probe"):
+		what = "--probe"
+	case given("link"):
+		what = "--link"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s needs Linux, and this system is %s: use it on a Linux machine, or in a virtual machine with Linux", what, system)
+}
