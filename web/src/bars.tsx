@@ -1,6 +1,6 @@
 // Bars of parts that add up, one below the other, with the figures as text.
 
-import { Export, Head } from "./export";
+import { Drawing, Grid } from "./export";
 
 export interface Segment {
   name: string;
@@ -30,11 +30,7 @@ export function Bars({ title, note, bars, show }: Props) {
   const legend = new Map(bars.flatMap((bar) => drawn(bar)).map((segment) => [segment.name, segment.colour]));
   if (!(longest > 0)) return null;
   return (
-    <figure class="chart">
-      <figcaption>
-        <h3>{title}</h3>
-        {note && <p class="note">{note}</p>}
-      </figcaption>
+    <Drawing title={title} note={note} figures={<Figures bars={bars} names={[...legend.keys()]} show={show} />}>
       <ul class="legend">
         {[...legend].map(([name, colour]) => (
           <li key={name}>
@@ -61,27 +57,16 @@ export function Bars({ title, note, bars, show }: Props) {
           );
         })}
       </div>
-      <details>
-        <summary>Figures of this chart</summary>
-        <div class="scroll" tabIndex={0}>
-          <table>
-            <Head titles={["Of", ...[...legend.keys()].map((name) => `#${name}`), "#Together"]} />
-            <tbody>
-              {bars.map((bar) => (
-                <tr key={`${bar.name} ${bar.note}`}>
-                  <th scope="row">{bar.name}{bar.note && <small> {bar.note}</small>}</th>
-                  {[...legend.keys()].map((name) => {
-                    const value = bar.segments.find((segment) => segment.name === name)?.value ?? null;
-                    return <td class="number" key={name}>{value === null ? "–" : show(value)}</td>;
-                  })}
-                  <td class="number">{bar.total}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      </details>
-      <Export name={title} />
-    </figure>
+    </Drawing>
+  );
+}
+
+function Figures({ bars, names, show }: Pick<Props, "bars" | "show"> & { names: string[] }) {
+  const valueOf = (bar: Bar, name: string) => bar.segments.find((segment) => segment.name === name)?.value ?? null;
+  return (
+    <Grid titles={["Of", ...names.map((name) => `#${name}`), "#Together"]} rows={bars.map((bar) => ({
+      key: `${bar.name} ${bar.note}`,
+      cells: [<>{bar.name}{bar.note && <small> {bar.note}</small>}</>, ...names.map((name) => { const value = valueOf(bar, name); return value === null ? "–" : show(value); }), bar.total],
+    }))} />
   );
 }

@@ -3,7 +3,8 @@
 // the arrow keys, its figures as a table, a legend that hides lines, and a zoom.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Export, Head } from "./export";
+import { useLocal } from "./controls";
+import { Drawing, Grid } from "./export";
 import { short } from "./format";
 import type { Look } from "./look";
 import { around, Interval, Mark, scaleOf, spaced, Swatch, ticksOf, type Range, type Scale } from "./marks";
@@ -49,6 +50,7 @@ export interface Rule {
 
 interface Props {
   title: string;
+  id?: string; // in its section, where the title changes
   note?: string;
   x: Axis;
   y: Axis;
@@ -57,15 +59,23 @@ interface Props {
   grouped?: boolean; // bars beside each other at each x, for few of them
 }
 
+interface Zoom {
+  range: Range;
+  label: string; // of the axis
+}
+
+const within = (value: number, range: Range) => value >= range[0] && value <= range[1];
+
 const height = 320;
 const edge = { left: 66, right: 16, top: 8, bottom: 46 };
 
-export function Chart({ title, note, x, y, lines, rules = [], grouped = false }: Props) {
-  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
-  const [zoom, setZoom] = useState<Range | null>(null);
-  useEffect(() => setZoom(null), [x]);
+export function Chart({ title, id = title.split(",")[0]!, note, x, y, lines, rules = [], grouped = false }: Props) {
+  const [hidden, setHidden] = useLocal<ReadonlySet<string>>(`hidden: ${id}`, new Set());
+  const [asked, setZoom] = useLocal<Zoom | null>(`zoom: ${id}`, null);
   const named = lines.filter((line) => !line.beside);
   const drawn = lines.filter((line) => !hidden.has(line.name));
+  // Another axis, or a filter that leaves nothing there, sets a zoom aside until it fits again.
+  const zoom = asked && !grouped && asked.label === x.label && drawn.some((line) => line.points.some((point) => within(point.x, asked.range))) ? asked.range : null;
   const toggle = (name: string, alone: boolean) => {
     const others = named.filter((line) => line.name !== name).map((line) => line.name);
     const isAlone = !hidden.has(name) && others.every((other) => hidden.has(other));
@@ -75,11 +85,7 @@ export function Chart({ title, note, x, y, lines, rules = [], grouped = false }:
     setHidden(next);
   };
   return (
-    <figure class="chart">
-      <figcaption>
-        <h3>{title}</h3>
-        {note && <p class="note">{note}</p>}
-      </figcaption>
+    <Drawing title={title} note={note} figures={<Figures x={x} y={y} lines={lines} />}>
       <ul class="legend lines">
         {named.map((line) => (
           <li key={line.name}>
@@ -93,22 +99,15 @@ export function Chart({ title, note, x, y, lines, rules = [], grouped = false }:
         {zoom && <li><button type="button" onClick={() => setZoom(null)}>Show all again</button></li>}
       </ul>
       <div class="y-label" aria-hidden="true">{axisText(y, grouped)}</div>
-      <Plot title={title} x={x} y={y} lines={drawn} rules={rules} grouped={grouped} zoom={zoom} setZoom={setZoom} />
-      <details>
-        <summary>Figures of this chart</summary>
-        <div class="scroll" tabIndex={0}>
-          <Figures x={x} y={y} lines={lines} />
-        </div>
-      </details>
-      <Export name={title} />
-    </figure>
+      <Plot title={title} x={x} y={y} lines={drawn} rules={rules} grouped={grouped} zoom={zoom} setZoom={(range) => setZoom(range && { range, label: x.label })} />
+    </Drawing>
   );
 }
 
 const axisText = (axis: Axis, linear: boolean) => (axis.log && !linear ? `${axis.label}, log scale` : axis.label);
 const xsOf = (lines: Line[]) => [...new Set(lines.flatMap((line) => line.points.map((point) => point.x)))].sort((a, b) => a - b);
 
-interface PlotProps extends Required<Omit<Props, "note">> {
+interface PlotProps extends Required<Omit<Props, "note" | "id">> {
   zoom: Range | null;
   setZoom: (range: Range | null) => void;
 }
@@ -126,7 +125,7 @@ function Plot({ title, x, y, lines, rules, grouped, zoom, setZoom }: PlotProps) 
   }, []);
   const xs = useMemo(() => xsOf(lines), [lines.map((line) => line.name).join(), x]);
   const scales = useMemo(() => (width > 0 && xs.length > 0 ? scalesOf({ x, y, lines, rules, grouped, zoom, xs }, width) : null), [width, xs, y, rules, grouped, zoom]);
-  const seen = zoom ? xs.filter((value) => value >= zoom[0] && value <= zoom[1]) : xs;
+  const seen = zoom ? xs.filter((value) => within(value, zoom)) : xs;
   const step = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (event.key === "Escape") setZoom(null);
@@ -145,7 +144,7 @@ function Plot({ title, x, y, lines, rules, grouped, zoom, setZoom }: PlotProps) 
   const drop = (event: PointerEvent) => {
     if (drag && scales && Math.abs(placeOf(event) - drag[0]) > 12) {
       const ends = [drag[0], placeOf(event)].sort((a, b) => a - b).map((place) => scales.x.valueAt(Math.min(width - edge.right, Math.max(edge.left, place)))) as Range;
-      if (xs.some((value) => value >= ends[0] && value <= ends[1])) setZoom(ends);
+      if (xs.some((value) => within(value, ends))) setZoom(ends);
     }
     setDrag(null);
   };
@@ -184,8 +183,7 @@ type Content = Omit<PlotProps, "title" | "setZoom"> & { xs: number[] };
 
 function scalesOf({ x, y, lines, rules, grouped, zoom, xs }: Content, width: number): Scales {
   const across: Range = [edge.left, width - edge.right];
-  const within = (value: number) => !zoom || (value >= zoom[0] && value <= zoom[1]);
-  const points = lines.flatMap((line) => line.points).filter((point) => within(point.x));
+  const points = lines.flatMap((line) => line.points).filter((point) => !zoom || within(point.x, zoom));
   const values = points.flatMap((point) => [point.y, point.low ?? point.y, point.high ?? point.y]);
   const log = y.log && !grouped;
   const known = values.filter((value) => !log || value > 0);
@@ -307,25 +305,9 @@ function Tip({ x, y, lines, at, left, late }: { x: Axis; y: Axis; lines: Line[];
 }
 
 function Figures({ x, y, lines }: { x: Axis; y: Axis; lines: Line[] }) {
-  return (
-    <table>
-      <Head titles={[x.label, ...lines.map((line) => `#${line.name}`)]} />
-      <tbody>
-        {xsOf(lines).map((at) => (
-          <tr key={at}>
-            <th scope="row">{x.show(at)}</th>
-            {lines.map((line) => {
-              const points = line.points.filter((candidate) => candidate.x === at);
-              return (
-                <td key={line.name} class="number">
-                  {points.map((point) => y.show(point.y)).join(", ") || "–"}
-                  {points[0]?.low !== undefined && <small> {y.show(points[0].low)} to {y.show(points[0].high!)}</small>}
-                </td>
-              );
-            })}
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
+  const figure = ({ points }: Line, at: number) => {
+    const there = points.filter((point) => point.x === at);
+    return <>{there.map((point) => y.show(point.y)).join(", ") || "–"}{there[0]?.low !== undefined && <small> {y.show(there[0].low)} to {y.show(there[0].high!)}</small>}</>;
+  };
+  return <Grid titles={[x.label, ...lines.map((line) => `#${line.name}`)]} rows={xsOf(lines).map((at) => ({ key: at, cells: [x.show(at), ...lines.map((line) => figure(line, at))] }))} />;
 }

@@ -1,6 +1,24 @@
 // Choices that stand above a chart or a table.
 
-import { useId } from "preact/hooks";
+import { createContext } from "preact";
+import { useContext, useId, useState } from "preact/hooks";
+
+/** The section around a control. */
+export const Section = createContext("");
+
+const choices = new Map<string, unknown>();
+
+/** A choice of one section, which is still there when the section comes back from behind the filter. */
+export function useLocal<T>(name: string, usual: T): [chosen: T, choose: (next: T) => void] {
+  const key = `${useContext(Section)} ${name}`;
+  const [, again] = useState({});
+  const choose = (next: T) => {
+    choices.set(key, next);
+    again({});
+  };
+  if (!choices.has(key)) choices.set(key, usual);
+  return [choices.get(key) as T, choose];
+}
 
 interface ChoiceProps<T extends string | number> {
   label: string;

@@ -1,6 +1,6 @@
 // What the figures of one cell rest on: its findings, its trials, its intervals.
 
-import { Head } from "./export";
+import { Grid } from "./export";
 import type { Cell, Latencies } from "./data";
 import { micros, perSecond, plain } from "./format";
 import { cellMetrics, latencyMetrics, type Metric } from "./metrics";
@@ -21,7 +21,7 @@ export function CellDetail({ cell }: { cell: Cell }) {
           {cell.error_kinds.map((kind) => <li key={`${kind.class} ${kind.code}`}>{counted(kind.count, "request")} failed with {kind.class && `${kind.class}, `}{kind.code}, the first: <q>{kind.example}</q></li>)}
         </ul>
       )}
-      <div class="pair">
+      <div class="pair" tabIndex={0} role="group" aria-label="Figures and trials">
         {cell.valid && <Intervals cell={cell} />}
         {cell.repeats.length > 0 && <Repeats cell={cell} />}
       </div>
@@ -72,21 +72,9 @@ function Intervals({ cell }: { cell: Cell }) {
 
 function Repeats({ cell }: { cell: Cell }) {
   return (
-    <table>
-      <caption>Its trials</caption>
-      <Head titles={["Repeat", "#Throughput", "#Mean", "#P50", "#P99", "Valid"]} />
-      <tbody>
-        {cell.repeats.map((repeat) => (
-          <tr key={repeat.trial} class={repeat.valid ? "" : "faint"}>
-            <th scope="row">{repeat.trial}</th>
-            <td class="number">{perSecond(repeat.throughput_rps)}</td>
-            <td class="number">{micros(repeat.mean_us)}</td>
-            <td class="number">{micros(repeat.p50_us)}</td>
-            <td class="number">{micros(repeat.p99_us)}</td>
-            <td>{repeat.valid ? "yes" : "no"}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Grid caption="Its trials" titles={["Repeat", "#Throughput", "#Mean", "#P50", "#P99", "Valid"]} rows={cell.repeats.map((repeat) => ({
+      key: repeat.trial, className: repeat.valid ? "" : "faint",
+      cells: [repeat.trial, perSecond(repeat.throughput_rps), micros(repeat.mean_us), micros(repeat.p50_us), micros(repeat.p99_us), repeat.valid ? "yes" : "no"],
+    }))} />
   );
 }

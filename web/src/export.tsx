@@ -5,13 +5,15 @@ import { pictureOf } from "./picture";
 
 interface Props {
   name: string;
-  table?: boolean; // there is no picture
+  only?: "table" | "picture";
 }
 
 type Format = "SVG" | "PNG" | "CSV" | "Markdown";
+const pictures: [Format, string][] = [["SVG", "Save as SVG"], ["PNG", "Save as PNG"]];
+const tables: [Format, string][] = [["CSV", "Save as CSV"], ["Markdown", "Copy as Markdown"]];
 
 /** The exports of the figure or the table around it. */
-export function Export({ name, table = false }: Props) {
+export function Export({ name, only }: Props) {
   const self = useRef<HTMLParagraphElement>(null);
   const [done, setDone] = useState("");
   const write = async (format: Format) => {
@@ -24,12 +26,42 @@ export function Export({ name, table = false }: Props) {
       save(`${file}.${format.toLowerCase()}`, format === "SVG" ? picture : await pixels(picture));
     }
   };
-  const formats: [Format, string][] = [...(table ? [] : [["SVG", "Save as SVG"], ["PNG", "Save as PNG"]] as [Format, string][]), ["CSV", "Save as CSV"], ["Markdown", "Copy as Markdown"]];
+  const formats: [Format, string][] = [...(only === "table" ? [] : pictures), ...(only === "picture" ? [] : tables)];
   return (
     <p class="export" ref={self}>
       {formats.map(([format, does]) => <button type="button" key={format} aria-label={`${does}: ${name}`} title={does} onClick={() => void write(format)}>{format}</button>)}
       <span role="status">{done}</span>
     </p>
+  );
+}
+
+interface DrawingProps {
+  title: string;
+  note?: preact.ComponentChildren;
+  class?: string;
+  heading?: "h2" | "h3" | "h4";
+  figures?: preact.ComponentChildren; // the table of what is drawn
+  only?: "picture"; // the figures have exports of their own
+  children: preact.ComponentChildren;
+}
+
+/** The frame of every chart: its title, what is drawn, its figures and its exports. */
+export function Drawing({ title, note, class: className = "", heading: Heading = "h3", figures, only, children }: DrawingProps) {
+  return (
+    <figure class={`chart ${className}`}>
+      <figcaption>
+        <Heading>{title}</Heading>
+        {note && <p class="note">{note}</p>}
+      </figcaption>
+      {children}
+      {figures && (
+        <details>
+          <summary>Figures of this chart</summary>
+          {only ? figures : <div class="scroll" tabIndex={0}>{figures}</div>}
+        </details>
+      )}
+      <Export name={title} only={only} />
+    </figure>
   );
 }
 
@@ -44,37 +76,40 @@ export function Scroll({ name, tall = false, children }: ScrollProps) {
   return (
     <div class="exported">
       <div class={tall ? "scroll tall" : "scroll"} tabIndex={0} role="group" aria-label={name}>{children}</div>
-      <Export name={name} table />
+      <Export name={name} only="table" />
     </div>
   );
 }
 
-interface TableProps extends Omit<ScrollProps, "children"> {
-  titles: string[];
+interface GridProps {
+  titles: (string | false | undefined)[]; // a column without a title is left out
   rows: { key: string | number; className?: string; cells: preact.ComponentChildren[] }[];
   class?: string;
+  caption?: preact.ComponentChildren;
 }
 
 /** A table whose first column names its rows. # before a title is a column of numbers, ~ one of sentences. */
-export function Table({ name, tall, titles, rows, class: className }: TableProps) {
+export function Grid({ titles, rows, class: className, caption }: GridProps) {
   const kinds: Record<string, string> = { "#": "number", "~": "prose" };
   return (
-    <Scroll name={name} tall={tall}>
-      <table class={className}>
-        <Head titles={titles} />
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.key} class={row.className}>
-              {row.cells.map((cell, i) => (i === 0 ? <th scope="row" key={i}>{cell}</th> : <td key={i} class={kinds[titles[i]![0]!]}>{cell}</td>))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <table class={className}>
+      {caption && <caption>{caption}</caption>}
+      <Head titles={titles} />
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.key} class={row.className}>
+            {row.cells.map((cell, i) => typeof titles[i] === "string" && (i === 0 ? <th scope="row" key={i}>{cell}</th> : <td key={i} class={kinds[titles[i][0]!]}>{cell}</td>))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 
-/** The head of a table, as in Table. */
+/** Such a table with its exports. */
+export const Table = ({ name, tall, ...grid }: GridProps & Omit<ScrollProps, "children">) => <Scroll name={name} tall={tall}><Grid {...grid} /></Scroll>;
+
+/** The head of a table, as in Grid. */
 export function Head({ titles }: { titles: (string | false | undefined)[] }) {
   return (
     <thead>

@@ -1,5 +1,6 @@
 // One filter for the whole page: parts, stacks, sizes and clients. It stands in the page's address.
 
+import { useMemo } from "preact/hooks";
 import { useKept, useKeptChoice, useKeptSet } from "./address";
 import { distinct, type Run, variantTitle } from "./data";
 import { absent, plain, sizes } from "./format";
@@ -24,8 +25,8 @@ interface Placed {
 
 const sizeOf = ({ request_bytes, response_bytes }: Placed) => sizes(request_bytes!, response_bytes ?? request_bytes!);
 
-/** The run as far as the filter lets it through, its bar, and a text that changes with it. */
-export function useFilter({ run, looks }: { run: Run; looks: Map<string, Look> }): { shown: Run; bar: preact.ComponentChildren; key: string } {
+/** The part of the run that the filter lets through, and the bar of the filter. */
+export function useFilter({ run, looks }: { run: Run; looks: Map<string, Look> }): { shown: Run; bar: preact.ComponentChildren } {
   const placed = [...run.cells, ...run.insights];
   const parts = distinct(placed.map((of) => of.part));
   const [part, choosePart] = useOne("part", parts);
@@ -69,7 +70,8 @@ export function useFilter({ run, looks }: { run: Run; looks: Map<string, Look> }
       <a href="#contents">Contents</a>
     </form>
   );
-  return { shown: active ? narrowed(run, keeps) : run, bar: several && bar, key: JSON.stringify([part, size, clients, [...left], clock]) };
+  const shown = useMemo(() => (active ? narrowed(run, keeps) : run), [JSON.stringify([part, size, clients, [...left]])]);
+  return { shown, bar: several && bar };
 }
 
 /** One of the options that the address keeps; empty for all of them. */

@@ -1,8 +1,8 @@
 // Effects as ratios with their intervals, a line each over one logarithmic axis
 // with a line at 1. It is a table: what is drawn stands beside it in words.
 
-import { useState } from "preact/hooks";
-import { Export } from "./export";
+import { useLocal } from "./controls";
+import { Drawing } from "./export";
 import { plain, short, times } from "./format";
 import type { Shape } from "./look";
 import { Interval, Mark, scaleOf, spaced, ticksOf, type Scale } from "./marks";
@@ -36,17 +36,13 @@ interface Props {
   heading?: "h2" | "h3"; // level of the title
 }
 
-export function Forest({ title, note, subject, below, above, effects, few, rest, gap = 9, heading: Heading = "h3" }: Props) {
-  const [all, setAll] = useState(false);
+export function Forest({ title, note, subject, below, above, effects, few, rest, gap = 9, heading }: Props) {
+  const [all, setAll] = useLocal(`all of ${subject}, ${title}`, false);
   const shown = all ? effects : effects.slice(0, few);
   const place = around1(shown);
   const ticks = spaced(ticksOf(place, gap).filter((tick) => tick !== 1 && Math.abs(place(tick) - place(1)) > gap - 2 && place(tick) < 97), place, gap);
   return (
-    <figure class="chart forest">
-      <figcaption>
-        <Heading>{title}</Heading>
-        {note && <p class="note">{note}</p>}
-      </figcaption>
+    <Drawing class="forest" title={title} note={note} heading={heading}>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -88,8 +84,7 @@ export function Forest({ title, note, subject, below, above, effects, few, rest,
         <p class="more"><button type="button" class="plain" onClick={() => setAll(!all)}>{all ? `Show the first ${few}` : `Show all ${plain(effects.length)}`}</button> <small>{all ? "" : `${counted(few, "line")} of ${plain(effects.length)}`}</small></p>
       )}
       {rest && <p class="note">{rest}.</p>}
-      <Export name={title} />
-    </figure>
+    </Drawing>
   );
 }
 

@@ -4,6 +4,7 @@
 import { render, type ComponentChildren } from "preact";
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { goToSection } from "./address";
+import { Section, useLocal } from "./controls";
 import { ofEnds, readRun, type Cell, type Run } from "./data";
 import { useFilter } from "./filter";
 import { looksOf, type Look } from "./look";
@@ -34,22 +35,27 @@ import { isService, serviceSections } from "./service/page";
 import { Why, type StacksAsked } from "./sections/why";
 
 /** A section, if it has something to say. */
-export type Section = [id: string, title: string, shown: boolean, content: () => ComponentChildren];
+export type SectionOf = [id: string, title: string, shown: boolean, content: () => ComponentChildren];
 
 const openAtFirst = 6; // sections, as far as they end above the height; the rest is folded, so that the page can be looked over
 const openHeight = 4200; // pixels
+const mostHeight = 4800; // pixels of the page, above which the details of the first section are folded too
 
 function App({ run }: { run: Run }) {
   const looks = useMemo(() => looksOf(run.cells, run.stacks), []);
-  const { shown, bar, key } = useFilter({ run, looks });
+  const { shown, bar } = useFilter({ run, looks });
   const [stacks, setStacks] = useState<StacksAsked | null>(null);
-  const [[pickedFor, picked], setPicked] = useState<[string, Set<string>]>(() => [key, usualPick(shown.cells)]);
-  const ticked = pickedFor === key ? picked : usualPick(shown.cells);
-  const pick = (cell: string) => setPicked([key, ticked.has(cell) ? new Set([...ticked].filter((one) => one !== cell)) : new Set([...ticked, cell])]);
-  const sections = sectionsOf({ run: shown, looks, picked: ticked, pick, stacks, setStacks }).filter(([, , has]) => has);
+  const [ticks, setTicks] = useState(new Map<string, boolean>()); // the reader's own
+  const picked = useMemo(() => {
+    const usual = usualPick(shown.cells);
+    return new Set(shown.cells.map(({ key }) => key).filter((key) => ticks.get(key) ?? usual.has(key)));
+  }, [shown, ticks]);
+  const pick = (cell: string) => setTicks(new Map(ticks).set(cell, !picked.has(cell)));
+  const sections = sectionsOf({ run: shown, looks, picked, pick, stacks, setStacks }).filter(([, , has]) => has);
   useLayoutEffect(() => {
     const folds = [...document.querySelectorAll<HTMLDetailsElement>(".fold[open]")];
     for (const fold of folds.slice(1)) fold.open = fold.getBoundingClientRect().bottom + scrollY <= openHeight;
+    for (const details of document.querySelectorAll<HTMLDetailsElement>(".depth")) if (document.documentElement.scrollHeight > mostHeight) details.open = false;
   }, []);
   return (
     <>
@@ -59,22 +65,19 @@ function App({ run }: { run: Run }) {
       </nav>
       {bar}
       <main>
-        {sections.map(([id, title, , content], place) => <Fold key={id} id={id} title={title} usual={place < openAtFirst}><Keyed key={key}>{content()}</Keyed></Fold>)}
+        {sections.map(([id, title, , content], place) => <Fold key={id} id={id} title={title} usual={place < openAtFirst}>{content()}</Fold>)}
       </main>
     </>
   );
 }
 
-/** What is built anew when the filter changes. */
-const Keyed = ({ children }: { children: ComponentChildren }) => <>{children}</>;
-
 /** A section that can be folded; a link to it opens it. */
-function Fold({ title, usual, children }: { id: string; title: string; usual: boolean; children: ComponentChildren }) {
-  const [open, setOpen] = useState(usual);
+function Fold({ id, title, usual, children }: { id: string; title: string; usual: boolean; children: ComponentChildren }) {
+  const [open, setOpen] = useLocal(`${id} is open`, usual);
   return (
     <details class="fold" open={open} onToggle={(event) => { if (event.target === event.currentTarget) setOpen(event.currentTarget.open); }}>
-      <summary>{title}</summary>
-      {children}
+      <summary><span>{title}</span></summary>
+      <Section.Provider value={id}>{children}</Section.Provider>
     </details>
   );
 }
@@ -88,12 +91,12 @@ interface Shown {
   setStacks: (asked: StacksAsked) => void;
 }
 
-function sectionsOf({ run, looks, picked, pick, stacks, setStacks }: Shown): Section[] {
+function sectionsOf({ run, looks, picked, pick, stacks, setStacks }: Shown): SectionOf[] {
   const service = isService(run);
   const failed = run.cells.some((cell) => cell.survival.failures.length > 0);
-  const ends: Section = ["ends", "Both ends", hasEnds(run), () => <Ends run={run} looks={looks} />];
+  const ends: SectionOf = ["ends", "Both ends", hasEnds(run), () => <Ends run={run} looks={looks} />];
   return [
-    ...serviceSections({ run, looks }).flatMap((one): Section[] => (one[0] === "checks" ? [ends, one] : [one])),
+    ...serviceSections({ run, looks }).flatMap((one): SectionOf[] => (one[0] === "checks" ? [ends, one] : [one])),
     ["why", "Why", run.insights.length > 0, () => <Why run={run} showStacks={setStacks} />],
     ["levers", "Levers", run.levers.length > 0, () => <Levers run={run} />],
     ["claims", "Claims", run.claims.length > 0, () => <Claims run={run} />],

@@ -3,14 +3,14 @@ import type { Look } from "./look";
 import { Swatch } from "./marks";
 import { modeBeside } from "./words";
 
+/** A long name that breaks after its punctuation, and not within a word. */
+export function breakable(name: string) {
+  return name.split(/(?<=[/,:])/).map((part, i) => <>{i > 0 && <wbr />}{part}</>);
+}
+
 /** The head of a cell's row: its variant, over which connections, and whether it may be believed. */
 export function Name({ cell, looks }: { cell: Cell; looks: Map<string, Look> }) {
-  return (
-    <th scope="row">
-      <Swatch look={looks.get(cell.variant)!} /> {cell.variant} <small>{modeBeside(cell)}</small>
-      {!cell.valid && <b class="badge">invalid</b>}
-    </th>
-  );
+  return <><Swatch look={looks.get(cell.variant)!} /> {breakable(cell.variant)} <small>{modeBeside(cell)}</small>{!cell.valid && <b class="badge">invalid</b>}</>;
 }
 
 interface VariantProps {

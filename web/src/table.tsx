@@ -3,14 +3,16 @@
 
 import { Scroll } from "./export";
 import { Fragment } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { useKept } from "./address";
+import { useLocal } from "./controls";
 import { type Cell, type Run, variantTitle } from "./data";
 import { CellDetail } from "./detail";
 import { absent, perSecond, plain, sizes } from "./format";
 import type { Look } from "./look";
 import { clientCPU, latencyMetrics, serverCPU, tail, throughput, type Clock, type Metric } from "./metrics";
 import { Swatch } from "./marks";
+import { breakable } from "./name";
 import { provenBest } from "./sections/winners";
 import { loadText } from "./words";
 
@@ -43,8 +45,8 @@ interface Props {
 export function CellTable({ run, cells, looks, clock, figures, picked, pick }: Props) {
   const [[kept], keep] = useKept("sort");
   const sort = kept ? { id: kept.replace(/^-/, ""), down: kept.startsWith("-") } : null;
-  const [open, setOpen] = useState<string | null>(null);
-  const columns = useMemo(() => columnsFor(run, cells, clock).filter(({ id }) => (figures === "all" ? id !== "cpu" : !details.has(id))), [cells, clock, figures]);
+  const [open, setOpen] = useLocal<string | null>("opened", null);
+  const columns = useMemo(() => columnsFor(run, cells, clock).filter(({ id }) => (figures === "all" ? id !== "cpu" : !details.has(id))), [run, cells, clock, figures]);
   const rows = useMemo(() => sorted(cells, columns, sort), [cells, columns, kept]);
   const order = (id: string) => (sort?.id !== id ? "none" : sort.down ? "descending" : "ascending");
   const turn = (id: string) => keep(sort?.id !== id ? [id] : sort.down ? [] : [`-${id}`]);
@@ -73,7 +75,7 @@ export function CellTable({ run, cells, looks, clock, figures, picked, pick }: P
                 {columns.map((column, i) => (i === 0 ? (
                   <th scope="row" key={column.id}>
                     <button type="button" class="opener" aria-expanded={open === cell.key} onClick={() => setOpen(open === cell.key ? null : cell.key)}>
-                      <Swatch look={looks.get(cell.variant)!} /> {column.show(cell)}
+                      <Swatch look={looks.get(cell.variant)!} /> {breakable(column.show(cell))}
                       {!cell.valid && <b class="badge">invalid</b>}
                     </button>
                   </th>

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -17,9 +18,12 @@ func TestPageIsAccessible(t *testing.T) {
 	axe := readAxe(t)
 	for name, run := range map[string]*Run{"matrix": fixtureRun(t), "lifecycle": fixtureLifecycle(t), "loads": fixtureLoads(t), "service": fixtureService(t, "failing"), "steps of a service": fixtureService(t, "steps"), "insights": fixtureInsights(t, insides...)} {
 		address := writePage(t, run)
-		for _, theme := range []string{"light", "dark"} {
-			t.Run(name+", "+theme, func(t *testing.T) {
-				tab := browser.open(t, address, prefer(theme))
+		for _, view := range []struct {
+			theme string
+			width int64
+		}{{"light", 1300}, {"dark", 1300}, {"light", 390}, {"dark", 390}} {
+			t.Run(fmt.Sprintf("%s, %s, %d pixels", name, view.theme, view.width), func(t *testing.T) {
+				tab := browser.open(t, address, chromedp.EmulateViewport(view.width, 900), prefer(view.theme))
 				tab.click(`(document.querySelectorAll("details").forEach(details => details.open = true), document.querySelector(".cells .opener") ?? document.body)`)
 				if found := tab.violations(axe); len(found) > 0 {
 					t.Error(strings.Join(found, "\n"))

@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func exported(tab *tab, selector, format string) string {
 func TestExportsInBrowser(t *testing.T) {
 	tab := startBrowser(t).open(t, writePage(t, fixtureRun(t)))
 	tab.unfold()
-	tab.want("figures without an export", `[...document.querySelectorAll("figure:not(.flame)")].filter(f => !f.querySelector(".export")).length`, "0")
+	tab.want("figures without an export", `[...document.querySelectorAll("figure")].filter(f => !f.querySelector(".export")).length`, "0")
 	tab.want("tables without an export", `[...document.querySelectorAll("main table")].filter(t => !t.closest("figure, .exported, .detail")).length`, "0")
 	for _, selector := range []string{"#size figure", "#comparisons figure", "#ends figure", "#winners figure", ".verdict figure"} {
 		data := exported(tab, selector, "SVG")
@@ -93,6 +94,64 @@ func TestExportsInBrowser(t *testing.T) {
 	}
 }
 
+// A saved picture has the hatchings and the borders of the page, in colours that all programs know.
+func TestPicturesInBrowser(t *testing.T) {
+	browser := startBrowser(t)
+	pages := map[string]string{"insights": writePage(t, fixtureInsights(t, insides...)), "matrix": writePage(t, fixtureRun(t))}
+	for _, theme := range []string{"light", "dark"} {
+		for _, c := range []struct{ page, selector, ground string }{
+			{"insights", "#why .life", map[string]string{"light": "#ffffff", "dark": "#1c2024"}[theme]},
+			{"matrix", "#winners figure", map[string]string{"light": "#ffffff", "dark": "#1c2024"}[theme]},
+		} {
+			tab := browser.open(t, pages[c.page], prefer(theme))
+			tab.unfold()
+			_, escaped, _ := strings.Cut(exported(tab, c.selector, "SVG"), ",")
+			text, err := url.PathUnescape(escaped)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keep(t, "picture-"+c.page+"-"+theme+".svg", []byte(text))
+			used := regexp.MustCompile(`url\(#([^)]+)\)`).FindAllStringSubmatch(text, -1)
+			for _, one := range used {
+				if !strings.Contains(text, `id="`+one[1]+`"`) {
+					t.Errorf("%s, %s: %s is not in the file", c.selector, theme, one[0])
+				}
+			}
+			if len(used) == 0 {
+				t.Errorf("%s, %s: no hatching", c.selector, theme)
+			}
+			if !strings.Contains(text, `height="100%" fill="`+c.ground+`"`) {
+				t.Errorf("%s, %s: the ground is not %s: %.300s", c.selector, theme, c.ground, text)
+			}
+			if c.page == "matrix" && !strings.Contains(text, `stroke-width="4"`) {
+				t.Errorf("%s: no heavy line between winners", c.selector)
+			}
+			for _, only := range []string{"color(", "color-mix(", "var(--", "rgba("} {
+				if found := regexp.MustCompile(`(?:fill|stroke|stop-color)="[^"]*` + regexp.QuoteMeta(only)).FindString(text); found != "" {
+					t.Errorf("%s, %s: a colour that only browsers know: %s", c.selector, theme, found)
+				}
+			}
+		}
+	}
+	tab := browser.open(t, pages["insights"])
+	tab.unfold()
+	tab.run(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(details => details.open = true); new Promise((done) => setTimeout(done, 50))`, chromedp.EvalAwaitPromise))
+	tab.want("figures without an export", `[...document.querySelectorAll("figure")].filter(f => !f.querySelector(".export")).length`, "0")
+	tab.want("tables without an export", `[...document.querySelectorAll("main table")].filter(t => !t.closest(".exported, .detail") && !t.closest("figure:not(.flame, .tail)")).length`, "0")
+}
+
+// dragged draws the pointer over the middle of a chart.
+func dragged(selector string) string {
+	return `(async () => {
+		const plot = document.querySelector("` + selector + `"), box = plot.getBoundingClientRect();
+		const wait = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)));
+		for (const [type, share] of [["pointerdown", 0.15], ["pointermove", 0.3], ["pointermove", 0.68], ["pointerup", 0.68]]) {
+			plot.dispatchEvent(new PointerEvent(type, { clientX: box.left + share * box.width, clientY: box.top + 50, button: 0, bubbles: true }));
+			await wait();
+		}
+	})()`
+}
+
 // What rests on too little is drawn hollow; legends hide and isolate lines, and a drag zooms.
 func TestChartsInBrowser(t *testing.T) {
 	browser := startBrowser(t)
@@ -133,14 +192,7 @@ func TestChartsInBrowser(t *testing.T) {
 		tab.unfold()
 		ticks := `[...document.querySelectorAll("#size .frame text[text-anchor=middle]")].slice(0, -1).map(t => t.textContent).join()`
 		tab.want("all sizes", ticks, "64 B,256 B,1 KiB,4 KiB,64 KiB")
-		tab.run(chromedp.Evaluate[chromedp.Void](`(async () => {
-			const plot = document.querySelector("#size .plot"), box = plot.getBoundingClientRect();
-			const wait = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)));
-			for (const [type, share] of [["pointerdown", 0.15], ["pointermove", 0.3], ["pointermove", 0.68], ["pointerup", 0.68]]) {
-				plot.dispatchEvent(new PointerEvent(type, { clientX: box.left + share * box.width, clientY: box.top + 50, button: 0, bubbles: true }));
-				await wait();
-			}
-		})()`, chromedp.EvalAwaitPromise))
+		tab.run(chromedp.Evaluate[chromedp.Void](dragged("#size .plot"), chromedp.EvalAwaitPromise))
 		tab.want("the sizes between", ticks, "256 B,1 KiB,4 KiB")
 		tab.click(`[...document.querySelectorAll("#size .legend button")].find(b => b.textContent === "Show all again")`)
 		tab.want("all again", ticks, "64 B,256 B,1 KiB,4 KiB,64 KiB")

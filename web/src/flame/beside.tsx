@@ -1,7 +1,7 @@
 // What stands beside a flame graph: the tip under the pointer, the legends, and its
 // figures as text.
 
-import { Head } from "../export";
+import { Head, Scroll } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import type { ProfiledFunction } from "../data";
 import { ratios } from "./change";
@@ -77,8 +77,17 @@ export function Gone({ tree, words, label }: { tree: Tree; words: Words; label: 
 
 const functionsShown = 25;
 
+interface FiguresProps {
+  title: string;
+  stacks: Stacks;
+  functions: ProfiledFunction[];
+  words: Words;
+  total: number;
+  compare: string | undefined;
+}
+
 /** The functions with most by themselves: computed when they are asked for. */
-export function Figures({ stacks, functions, words, total, compare }: { stacks: Stacks; functions: ProfiledFunction[]; words: Words; total: number; compare: string | undefined }) {
+export function Figures({ title, stacks, functions, words, total, compare }: FiguresProps) {
   const [open, setOpen] = useState(false);
   const rows = useMemo(() => {
     if (!open) return [];
@@ -89,7 +98,7 @@ export function Figures({ stacks, functions, words, total, compare }: { stacks: 
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Figures of this chart</summary>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name={`Functions of ${title}`}>
         <table>
           <Head titles={["#By itself", "#A call", compare && `#In ${compare}`, "#With the functions it calls", "Function"]} />
           <tbody>
@@ -104,7 +113,7 @@ export function Figures({ stacks, functions, words, total, compare }: { stacks: 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </details>
   );
 }

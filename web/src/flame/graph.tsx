@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ProfiledFunction } from "../data";
+import { Drawing } from "../export";
 import { Figures, Gone, GroupSwatch, Tip } from "./beside";
 import { changeOf } from "./change";
 import { shareOut, shortName, type Groups } from "./groups";
@@ -29,7 +30,7 @@ const leastGroup = 0.005; // of the whole, of a group in the legend
 const ab: Labels = { of: "B", against: "A" };
 
 /** Another profile, or the other way to merge it, is another graph: give it another key. */
-export function FlameGraph({ title, note, called = ab, heading: Heading = "h3", of, against, functions, groups, from, found, lit, light }: Props) {
+export function FlameGraph({ title, note, called = ab, heading, of, against, functions, groups, from, found, lit, light }: Props) {
   const stacks = useMemo(() => (against ? compared(of.stacks, against.stacks) : of.stacks), [of, against]);
   const layouts = useRef(0);
   const tree = useMemo(() => {
@@ -107,11 +108,7 @@ export function FlameGraph({ title, note, called = ab, heading: Heading = "h3", 
   const matches = useMemo(() => found && holding(stacks, found), [found, stacks]);
   const told = focused ?? zoomed;
   return (
-    <figure class="chart flame">
-      <figcaption>
-        <Heading>{title}</Heading>
-        <p class="note">{note ?? words.summary()}</p>
-      </figcaption>
+    <Drawing class="flame" title={title} note={note ?? words.summary()} heading={heading} only="picture">
       <ul class="legend groups">
         {sums.map((sum, group) => ({ sum, group })).filter(({ sum }) => sum.now + sum.before >= leastGroup * tree.total).sort((a, b) => b.sum.now - a.sum.now).map(({ sum, group }) => (
           <li key={group}>
@@ -125,7 +122,7 @@ export function FlameGraph({ title, note, called = ab, heading: Heading = "h3", 
       <p class="found" role="status">{matches && `${share(matches.now / tree.total)} of all is in stacks with a match: ${words.value(matches.now)}${against ? `; in ${called.against} ${words.value(matches.before)}` : ""}.`}</p>
       <div class="flame-bar">
         <p class="told" aria-live="polite">{words.line(told)}</p>
-        <button type="button" disabled={zoomed === 0} onClick={back}>Zoom out</button>
+        <button type="button" class="plain" disabled={zoomed === 0} onClick={back}>Zoom out</button>
       </div>
       <div class="flames" ref={holder} tabIndex={0} role="application" aria-roledescription="flame graph"
         aria-label={`${title}. Arrow keys move between frames, Enter zooms, Escape goes back.`}
@@ -149,8 +146,8 @@ export function FlameGraph({ title, note, called = ab, heading: Heading = "h3", 
       </div>
       <div class="flame-tip">{hover && <Tip words={words} frame={hover.frame} x={hover.x} y={hover.y - (holder.current?.clientHeight ?? 0)} />}</div>
       {against && <Gone tree={tree} words={words} label={called.against} />}
-      <Figures stacks={stacks} functions={functions} words={words} total={tree.total} compare={against && called.against} />
-    </figure>
+      <Figures title={title} stacks={stacks} functions={functions} words={words} total={tree.total} compare={against && called.against} />
+    </Drawing>
   );
 }
 

@@ -69,7 +69,7 @@ export function Against({ across, cells, looks, further, onlyFurther = false, ru
         <Choice label="Figure" options={metrics.map(({ id }) => id)} chosen={metric.id} show={(id) => metrics.find((m) => m.id === id)!.label} choose={setMetric} />
       </div>
       <Chart
-        title={[`${metric.label} against ${word.label.toLowerCase()}`, across === "clients" ? messages(chart.used) : counted(at.fixed, "client")].filter(Boolean).join(", ")}
+        id={across} title={[`${metric.label} against ${word.label.toLowerCase()}`, across === "clients" ? messages(chart.used) : counted(at.fixed, "client")].filter(Boolean).join(", ")}
         note={[conditions(chart.used), !metric.counted && intervalNote(chart.lines), chart.missing.length > 0 && `Without a valid figure: ${chart.missing.join(", ")}.`].filter(Boolean).join(" ")}
         x={chart.x} y={chart.y} lines={chart.lines} rules={chart.rules} grouped={chart.x.ticks!.length < 4}
       />

@@ -2,14 +2,14 @@
 
 import { Scroll } from "../export";
 import { useState } from "preact/hooks";
-import { Choice } from "../controls";
+import { Choice, useLocal } from "../controls";
 import { distinct, type Allocation, type Branch, type Run, variantTitle } from "../data";
 import { bytes, plain } from "../format";
 
 export function Allocations({ run: { allocations } }: { run: Run }) {
   const part = allocations[0]?.part ?? "";
-  const [wanted, setVariant] = useState("");
-  const [end, setEnd] = useState("server");
+  const [wanted, setVariant] = useLocal("stack", "");
+  const [end, setEnd] = useLocal("end", "server");
   if (allocations.length === 0) return null;
   const inPart = allocations.filter((allocation) => allocation.part === part);
   const variants = distinct(inPart.map(({ variant }) => variant));

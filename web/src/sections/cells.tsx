@@ -25,9 +25,11 @@ export function Cells({ run, looks, picked, pick }: Props) {
   return (
     <section id="cells">
       <h2>{pick ? "Cells" : "All figures"}</h2>
-      <p class="note">
-        One row per {pick ? "point of the matrix" : "call and number of clients"}. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} “±” is half of the 95 % interval of the mean; “Proven best” names the figures in which a cell certainly beats all others of its point. Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
-      </p>
+      <p class="note">One row per {pick ? "point of the matrix" : "call and number of clients"}. Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}</p>
+      <details>
+        <summary>How the figures are computed</summary>
+        <p class="note">Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} “±” is half of the 95 % interval of the mean; “Proven best” names the figures in which a cell certainly beats all others of its point.</p>
+      </details>
       <div class="choices">
         {run.cells.length > 1 && <label class="choice">
           <span class="title">Find</span>

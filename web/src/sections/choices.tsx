@@ -1,8 +1,9 @@
 // What each choice of an option changes: two variants of a stack that differ in
 // nothing else.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { type Cell, type Contrast, type Effect, type Run, variantTitle } from "../data";
+import { Figured } from "../figure";
 import { times } from "../format";
 import { pointOf } from "../points";
 
@@ -40,20 +41,13 @@ const effectNames: [string, string][] = [["cpu", "CPU"], ["handshake", "Handshak
 export function Contrasts({ run, contrasts }: { run: Run; contrasts: Contrast[] }) {
   const shown = effectNames.filter(([metric]) => contrasts.some(({ effects }) => effects.some((effect) => effect.metric === metric)));
   return (
-    <Scroll name="Contrasts" tall>
-      <table class="contrasts">
-        <Head titles={[variantTitle, "Choice", ...shown.map(([, title]) => `#${title}`)]} />
-        <tbody>
-          {contrasts.map((contrast) => (
-            <tr key={`${contrast.base} ${contrast.changed}`}>
-              <th scope="row" title={`${contrast.changed} over ${contrast.base}`}>{contrast.stack}{contrast.option !== "conn" && <small class="interval">{modeOf(contrast)}</small>}</th>
-              <td>{contrast.to}<small class="interval">over {contrast.from}, {run.choices[contrast.option] ?? contrast.option}</small></td>
-              {shown.map(([metric]) => <EffectCell key={metric} effect={contrast.effects.find((effect) => effect.metric === metric)} />)}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table name="Contrasts" tall class="contrasts" titles={[variantTitle, "Choice", ...shown.map(([, title]) => `#${title}`)]} rows={contrasts.map((contrast) => ({
+      key: `${contrast.base} ${contrast.changed}`, cells: [
+        <span title={`${contrast.changed} over ${contrast.base}`}>{contrast.stack}{contrast.option !== "conn" && <small class="interval">{modeOf(contrast)}</small>}</span>,
+        <>{contrast.to}<small class="interval">over {contrast.from}, {run.choices[contrast.option] ?? contrast.option}</small></>,
+        ...shown.map(([metric]) => <EffectOf effect={contrast.effects.find((effect) => effect.metric === metric)} />),
+      ],
+    }))} />
   );
 }
 
@@ -62,12 +56,8 @@ function modeOf({ base, stack }: Contrast): string {
   return base.slice(stack.length + 1);
 }
 
-function EffectCell({ effect }: { effect: Effect | undefined }) {
-  if (!effect) return <td class="number faint">–</td>;
-  return (
-    <td class={`number ${effect.verdict === "undecided" || effect.verdict === "equivalent" ? "faint" : ""}`} title={effect.verdict}>
-      {times(effect.ratio)}
-      {effect.intervals["ratio"] && <small class="interval">{times(effect.intervals["ratio"].low)} to {times(effect.intervals["ratio"].high)}</small>}
-    </td>
-  );
+function EffectOf({ effect }: { effect: Effect | undefined }) {
+  if (!effect) return <span class="faint">–</span>;
+  const { ratio, verdict, intervals: { ratio: interval } } = effect;
+  return <span class={verdict === "undecided" || verdict === "equivalent" ? "faint" : ""} title={verdict}><Figured value={ratio} interval={interval} show={times} /></span>;
 }

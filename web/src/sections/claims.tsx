@@ -43,7 +43,7 @@ function Sentence({ claim }: { claim: Claim }) {
   const needed = claim.needed_pairs === null ? "" : ` of about ${plain(claim.needed_pairs)} that it needs`;
   return (
     <li>
-      <b class={`outcome ${standingOf(claim)}`}>{claim.outcome}</b> {claim.says}{claim.row && <small> {claim.row}</small>}
+      <b class={`outcome ${standingOf(claim)}`}>{claim.outcome}</b>: {claim.says}{claim.row && <small> {claim.row}</small>}
       <small class="interval">Claimed {claimed(claim)}, {here}, from {counted(claim.pairs, "repeat")}{needed}{claim.reason && `: ${claim.reason}`}.{claim.but && ` But ${claim.but}.`}</small>
       <details>
         <summary>Figures and expression</summary>

@@ -1,7 +1,7 @@
 // How connections lived: who survives when everybody reconnects, at what price,
 // and what resumption buys.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { useMemo } from "preact/hooks";
 import { type Cell, type Run, variantTitle } from "../data";
 import { micros, percent, plain } from "../format";
@@ -27,7 +27,7 @@ export function hasConnections(run: Run): boolean {
 const perRequest = ["new", "resumed", "0rtt"];
 
 export function Connections({ run, looks }: Props) {
-  const cells = useMemo(() => run.cells.filter(lives), []);
+  const cells = useMemo(() => run.cells.filter(lives), [run]);
   // What is asked first is who survives a storm, and what resuming buys.
   const storm = run.contrasts.find((contrast) => contrast.option === "conn")?.part ?? cells.find((cell) => perRequest.includes(cell.connection))?.part;
   const point = pointOf(cells, storm);
@@ -58,37 +58,21 @@ function Storm({ cells, looks, p99 }: { cells: Cell[]; looks: Map<string, Look>;
   const figures = [throughput, p99, clientCPU, serverCPU, serverPeak].filter((metric) => cells.some((cell) => metric.value(cell) !== null));
   const asIs = cells.every(({ connections: { achieved, differs } }) => achieved === 1 && !differs);
   return (
-    <Scroll name="Connections">
-      <table class="storm">
-        <Head titles={[variantTitle, "#Answered", !asIs && "#As asked", ...figures.map((metric) => `#${metric.label}`), "#Handshake", "#Opened"]} />
-        <tbody>
-          {cells.map((cell) => (
-            <tr key={cell.key} class={cell.valid ? "" : "invalid"}>
-              <Name cell={cell} looks={looks} />
-              <td class="number"><Answered cell={cell} /></td>
-              {!asIs && (
-                <td class={`number ${cell.connections.differs ? "differs" : ""}`}>
-                  {cell.connections.achieved === null ? (cell.connections.differs ? "no" : "–") : percent(cell.connections.achieved)}
-                  {cell.connections.differs && <small class="interval">{cell.connection}</small>}
-                </td>
-              )}
-              {figures.map((metric) => {
-                const interval = metric.interval(cell);
-                return <td class="number" key={metric.id} title={interval && `${metric.show(interval.low)} to ${metric.show(interval.high)}`}>{metric.show(metric.value(cell))}</td>;
-              })}
-              <td class="number">
-                {micros(cell.connections.handshake_us.p50)}
-                {cell.connections.handshake_us.p99 !== null && <small class="interval">P99 {micros(cell.connections.handshake_us.p99)}</small>}
-              </td>
-              <td class="number">
-                {plain(cell.connections.during)}
-                <small class="interval">{handshakes(cell)}</small>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table name="Connections" class="storm" titles={[variantTitle, "#Answered", !asIs && "#As asked", ...figures.map((metric) => `#${metric.label}`), "#Handshake", "#Opened"]} rows={cells.map((cell) => {
+      const { connections: made } = cell;
+      return {
+        key: cell.key, className: cell.valid ? "" : "invalid", cells: [
+          <Name cell={cell} looks={looks} />, <Answered cell={cell} />,
+          <span class={made.differs ? "differs" : ""}>{made.achieved === null ? (made.differs ? "no" : "–") : percent(made.achieved)}{made.differs && <small class="interval">{cell.connection}</small>}</span>,
+          ...figures.map((metric) => {
+            const interval = metric.interval(cell);
+            return <span title={interval && `${metric.show(interval.low)} to ${metric.show(interval.high)}`}>{metric.show(metric.value(cell))}</span>;
+          }),
+          <>{micros(made.handshake_us.p50)}{made.handshake_us.p99 !== null && <small class="interval">P99 {micros(made.handshake_us.p99)}</small>}</>,
+          <>{plain(made.during)}<small class="interval">{handshakes(cell)}</small></>,
+        ],
+      };
+    })} />
   );
 }
 

@@ -1,6 +1,6 @@
 // What a request takes: of both ends, and of the network.
 
-import { Head, Scroll } from "../export";
+import { Grid, Scroll, Table } from "../export";
 import { useMemo } from "preact/hooks";
 import { Bars, type Bar } from "../bars";
 import { figures, type Cell, type Direction, type End, type Run, type WireBytes, variantTitle } from "../data";
@@ -32,7 +32,7 @@ const endFigures = figures.filter(({ path }) => path.startsWith("client.")).map(
 ));
 
 export function Ends({ run, looks }: Props) {
-  const cells = useMemo(() => run.cells.filter(measuredEnds), []);
+  const cells = useMemo(() => run.cells.filter(measuredEnds), [run]);
   const point = pointOf(cells);
   if (cells.length === 0) return null;
   const shown = endFigures.filter(({ of }) => point.cells.some((cell) => of(cell.client) !== null || of(cell.server) !== null));
@@ -63,7 +63,7 @@ export function Ends({ run, looks }: Props) {
           <tbody>
             {point.cells.map((cell) => (
               <tr key={cell.key}>
-                <Name cell={cell} looks={looks} />
+                <th scope="row"><Name cell={cell} looks={looks} /></th>
                 <td>{bounds[cell.bound]}</td>
                 {shown.map(({ title, of, show }) => <><td class="number" key={title}>{show(of(cell.client))}</td><td class="number">{show(of(cell.server))}</td></>)}
               </tr>
@@ -78,18 +78,8 @@ export function Ends({ run, looks }: Props) {
 /** The figures of one service, line by line, which fit a narrow screen. */
 function OfOne({ cell, shown }: { cell: Cell; shown: typeof endFigures }) {
   return (
-    <table class="both">
-      <Head titles={[cell.bound ? `Bound by: ${bounds[cell.bound]}` : "Figure", "#Client", "#Service"]} />
-      <tbody>
-        {shown.map(({ title, of, show }) => (
-          <tr key={title}>
-            <th scope="row">{title}</th>
-            <td class="number">{show(of(cell.client))}</td>
-            <td class="number">{show(of(cell.server))}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Grid class="both" titles={[cell.bound ? `Bound by: ${bounds[cell.bound]}` : "Figure", "#Client", "#Service"]}
+      rows={shown.map(({ title, of, show }) => ({ key: title, cells: [title, show(of(cell.client)), show(of(cell.server))] }))} />
   );
 }
 
@@ -114,7 +104,7 @@ const layers: [name: string, of: (wire: WireBytes) => number | null, colour: str
 ];
 
 export function Bytes({ run, looks }: Props) {
-  const cells = useMemo(() => run.cells.filter((cell) => cell.valid && (cell.traffic || cell.wire)), []);
+  const cells = useMemo(() => run.cells.filter((cell) => cell.valid && (cell.traffic || cell.wire)), [run]);
   const point = pointOf(cells);
   if (cells.length === 0) return null;
   const bars = point.cells.filter(({ wire }) => wire).flatMap((cell) => [barOf(cell, "request", cell.wire!.request), barOf(cell, "response", cell.wire!.response)]);
@@ -171,7 +161,7 @@ function Traffic({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
               const traffic = cell.traffic!;
               return (
                 <tr key={cell.key}>
-                  <Name cell={cell} looks={looks} />
+                  <th scope="row"><Name cell={cell} looks={looks} /></th>
                   {ways.map(([way]) => shown.map(([title, of, show]) => <td class="number" key={way + title}>{show(of(traffic[way]))}</td>))}
                   <td class="number">{plain(traffic.retransmits_per_thousand)}</td>
                   <td class="number">{micros(traffic.rtt_us)}</td>
@@ -193,22 +183,9 @@ function Opening({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) 
   return (
     <>
       <p class="note">The cost of a connection besides its calls, and the time of its first call.</p>
-      <Scroll name="Opening a connection">
-        <table>
-          <Head titles={[variantTitle, "#Handshake, sent", "#Received", "#First call, sent", "#Received"]} />
-          <tbody>
-            {cells.map((cell) => (
-              <tr key={cell.key}>
-                <Name cell={cell} looks={looks} />
-                <td class="number">{bytes(cell.wire!.handshake_sent_bytes)}</td>
-                <td class="number">{bytes(cell.wire!.handshake_received_bytes)}</td>
-                <td class="number">{bytes(cell.wire!.first_sent_bytes)}</td>
-                <td class="number">{bytes(cell.wire!.first_received_bytes)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Opening a connection" titles={[variantTitle, "#Handshake, sent", "#Received", "#First call, sent", "#Received"]} rows={cells.map((cell) => ({
+        key: cell.key, cells: [<Name cell={cell} looks={looks} />, ...[cell.wire!.handshake_sent_bytes, cell.wire!.handshake_received_bytes, cell.wire!.first_sent_bytes, cell.wire!.first_received_bytes].map(bytes)],
+      }))} />
     </>
   );
 }

@@ -1,7 +1,7 @@
 // Which differences are real: the clearest and largest as a picture, and every
 // pair at every point as a table, in the order of the scenario.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { useMemo } from "preact/hooks";
 import { useKeptChoice } from "../address";
 import { Choice } from "../controls";
@@ -24,7 +24,7 @@ type Metric = keyof typeof metricNames;
 const metrics = Object.keys(metricNames) as Metric[];
 
 export function Differences({ run, looks }: Props) {
-  const ordered = useMemo(() => inOrder(run.cells, run.comparisons.map(againstEarlier(run.cells)), ({ b }) => b, ({ a }) => a), []);
+  const ordered = useMemo(() => inOrder(run.cells, run.comparisons.map(againstEarlier(run.cells)), ({ b }) => b, ({ a }) => a), [run]);
   if (ordered.length === 0) return null;
   return (
     <section id="comparisons">
@@ -53,7 +53,7 @@ function againstEarlier(cells: Cell[]): (pair: Comparison) => Comparison {
 const few = 8; // differences at first, and of those without a verdict where there are no others
 
 function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Comparison[]; looks: Map<string, Look> }) {
-  const firsts = useMemo(() => new Map(cells.toReversed().map(({ part, variant }) => [part, variant])), []);
+  const firsts = useMemo(() => new Map(cells.toReversed().map(({ part, variant }) => [part, variant])), [cells]);
   const known = metrics.filter((metric) => ordered.some((pair) => pair.metric === metric));
   const parts = distinct(ordered.map(({ part }) => part));
   const [metric, setMetric] = useKeptChoice("difference", known);
@@ -65,7 +65,7 @@ function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Compariso
     note: [...(parts.length > 1 ? [pair.part] : []), point(pair)].join(", "),
     ratio: pair.ratio!, low: pair.intervals["ratio"]?.low, high: pair.intervals["ratio"]?.high,
     side: sideOf(pair), word: wordOf(pair),
-  })), [metric]);
+  })), [ordered, metric]);
   const more = metric === "throughput" ? "faster" : metric === "cpu" ? "more" : "slower";
   const less = { faster: "slower", slower: "faster", more: "less" }[more];
   return (
@@ -152,7 +152,7 @@ function keyOf(pair: Comparison): string {
 
 /** Every pair at every point, a row each with its figures side by side. */
 function Pairs({ run, ordered, looks }: Props & { ordered: Comparison[] }) {
-  const parts = useMemo(() => Map.groupBy(ordered, ({ part }) => part), []);
+  const parts = useMemo(() => Map.groupBy(ordered, ({ part }) => part), [ordered]);
   const [figures, setFigures] = useKeptChoice<Figures>("differences", ["main", "all"]);
   const known = metrics.filter((metric) => ordered.some((pair) => pair.metric === metric));
   return (
@@ -188,37 +188,27 @@ function PairTable({ run, pairs, known, looks, figures }: TableProps) {
   const sized = rows.some(([, [first]]) => first!.request_bytes + first!.response_bytes > 0);
   const loads = new Set(pairs.map(({ load }) => loadText(load))).size > 1;
   return (
-    <Scroll name={`Differences in ${pairs[0]!.part}`} tall>
-      <table class="pairs">
-        <Head titles={[variantTitle, "Over", sized && "#Size", "#Clients", ...known.map((metric) => `#${metricNames[metric]}`), loads && "Load"]} />
-        <tbody>
-          {rows.map(([key, same]) => {
-            const first = same[0]!;
-            return (
-              <tr key={key}>
-                <th scope="row"><Swatch look={looks.get(first.a)!} /> <Variant cells={run.cells} part={first.part} name={first.a} /></th>
-                <td><Swatch look={looks.get(first.b)!} /> <Variant cells={run.cells} part={first.part} name={first.b} /></td>
-                {sized && <td class="number">{sizes(first.request_bytes, first.response_bytes)}</td>}
-                <td class="number">{plain(first.clients)}</td>
-                {known.map((metric) => <Ratio key={metric} pair={same.find((pair) => pair.metric === metric)} figures={figures} />)}
-                {loads && <td>{loadText(first.load)}</td>}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table name={`Differences in ${pairs[0]!.part}`} tall class="pairs" titles={[variantTitle, "Over", sized && "#Size", "#Clients", ...known.map((metric) => `#${metricNames[metric]}`), loads && "Load"]} rows={rows.map(([key, same]) => {
+      const first = same[0]!;
+      const named = (name: string) => <><Swatch look={looks.get(name)!} /> <Variant cells={run.cells} part={first.part} name={name} /></>;
+      return {
+        key, cells: [
+          named(first.a), named(first.b), sizes(first.request_bytes, first.response_bytes), plain(first.clients),
+          ...known.map((metric) => <Ratio pair={same.find((pair) => pair.metric === metric)} figures={figures} />), loadText(first.load),
+        ],
+      };
+    })} />
   );
 }
 
 function Ratio({ pair, figures }: { pair: Comparison | undefined; figures: Figures }) {
-  if (!pair || pair.ratio === null) return <td class="number faint">–</td>;
-  const interval = pair.intervals["ratio"];
+  if (!pair || pair.ratio === null) return <span class="faint">–</span>;
+  const [interval, open] = [pair.intervals["ratio"], pair.verdict === "undecided"];
   return (
-    <td class={`number ${pair.verdict === "undecided" ? "faint" : ""}`}>
-      {times(pair.ratio)} {pair.verdict === "undecided" ? "" : wordOf(pair)}
+    <span class={open ? "faint" : ""}>
+      {times(pair.ratio)} {open ? "" : wordOf(pair)}
       {interval && <small class="interval">{times(interval.low)} to {times(interval.high)}</small>}
-      {figures === "all" && <small class="interval">{pair.verdict === "undecided" && "undecided, "}{pair.p !== null && `p ${pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}, `}{counted(pair.pairs, "repeat")}</small>}
-    </td>
+      {figures === "all" && <small class="interval">{open && "undecided, "}{pair.p !== null && `p ${pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}, `}{counted(pair.pairs, "repeat")}</small>}
+    </span>
   );
 }

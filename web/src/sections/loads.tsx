@@ -1,10 +1,10 @@
 // Loads that are not a closed loop: all at once, and on a schedule.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import { useMemo } from "preact/hooks";
 import { Chart, type Line } from "../chart";
 import { namesOf, type Cell, type CoursePoint, type Run, variantTitle } from "../data";
-import { Figure } from "../figure";
+import { Figured } from "../figure";
 import { micros, percent, perSecond, plain, sizes } from "../format";
 import { dashOf, type Look } from "../look";
 import { latencyMetrics } from "../metrics";
@@ -22,7 +22,7 @@ export const bursts = (run: Run) => run.cells.filter((cell) => cell.load.burst &
 const waits = latencyMetrics("response_us").filter(({ id }) => ["p50", "p90", "p99", "max"].includes(id));
 
 export function Bursts({ run, looks }: Props) {
-  const cells = useMemo(() => bursts(run), []);
+  const cells = useMemo(() => bursts(run), [run]);
   const point = pointOf(cells);
   const lines = useMemo(() => point.cells.filter((cell) => cell.curve.length > 0).map((cell): Line => ({
     name: cell.variant, look: looks.get(cell.variant)!, thin: true, points: cell.curve.map(([quantile, us]) => ({ x: quantile, y: us })),
@@ -48,27 +48,18 @@ export function Bursts({ run, looks }: Props) {
 function Answers({ cells, looks }: { cells: Cell[]; looks: Map<string, Look> }) {
   const drained = cells.some((cell) => cell.drain_us !== null);
   return (
-    <Scroll name="Answers">
-      <table>
-        <Head titles={[variantTitle, "#Answered", drained && "#Drained in", ...waits.map((metric) => `#${metric.label}`)]} />
-        <tbody>
-          {cells.map((cell) => {
-            const { share, succeeded, requests } = cell.survival;
-            return (
-              <tr key={cell.key} class={cell.valid ? "" : "invalid"}>
-                <Name cell={cell} looks={looks} />
-                <td class={`number ${share !== null && share < 1 ? "differs" : ""}`}>
-                  {plain(succeeded)} of {plain(requests)}
-                  {share !== null && share < 1 && <small class="interval">{percent(share)}</small>}
-                </td>
-                {drained && <Figure value={cell.drain_us} interval={cell.intervals["drain_us"]} show={micros} />}
-                {waits.map((metric) => <Figure key={metric.id} value={metric.value(cell)} interval={metric.interval(cell)} show={metric.show} />)}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table name="Answers" titles={[variantTitle, "#Answered", drained && "#Drained in", ...waits.map((metric) => `#${metric.label}`)]} rows={cells.map((cell) => {
+      const { share, succeeded, requests } = cell.survival;
+      const lost = share !== null && share < 1;
+      return {
+        key: cell.key, className: cell.valid ? "" : "invalid", cells: [
+          <Name cell={cell} looks={looks} />,
+          <span class={lost ? "differs" : ""}>{plain(succeeded)} of {plain(requests)}{lost && <small class="interval">{percent(share)}</small>}</span>,
+          <Figured value={cell.drain_us} interval={cell.intervals["drain_us"]} show={micros} />,
+          ...waits.map((metric) => <Figured value={metric.value(cell)} interval={metric.interval(cell)} show={metric.show} />),
+        ],
+      };
+    })} />
   );
 }
 
@@ -78,7 +69,7 @@ export const scheduled = (run: Run) => run.cells.filter((cell) => cell.course.le
 export const steady = (run: Run) => run.cells.filter((cell) => cell.course.length > 0 && !onSchedule(cell));
 
 export function Courses({ run, looks }: Props) {
-  const cells = useMemo(() => scheduled(run), []);
+  const cells = useMemo(() => scheduled(run), [run]);
   const point = pointOf(cells);
   if (cells.length === 0) return null;
   return (
@@ -94,7 +85,7 @@ export function Courses({ run, looks }: Props) {
 
 /** How steady a load was that is meant to stay as it is. */
 export function Steady({ run, looks }: Props) {
-  const cells = useMemo(() => steady(run), []);
+  const cells = useMemo(() => steady(run), [run]);
   const point = pointOf(cells);
   if (cells.length === 0) return null;
   return (

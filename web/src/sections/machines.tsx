@@ -1,6 +1,6 @@
 // The machines that measured, where agents of a fleet ran the ends.
 
-import { Head, Scroll } from "../export";
+import { Grid, Table } from "../export";
 import type { Cell, Run } from "../data";
 import { micros, percent, perSecond, plain } from "../format";
 import { counted } from "../words";
@@ -12,24 +12,10 @@ export function Machines({ run }: { run: Run }) {
     <section id="machines">
       <h2>Machines</h2>
       <p class="note">Agents of a fleet ran the clients and the server. Each latency is measured on one machine's clock. The clocks were compared before and after each trial, so that the windows could open together: they opened {run.fleet.opened_apart_us ? `within ${micros(run.fleet.opened_apart_us)}` : "at one instant"}. Offsets are from after the last trial, errors are the largest of all trials.</p>
-      <Scroll name="Machines">
-        <table>
-          <Head titles={["Agent", "Role", "Labels", "Machine", "#Trials", "#Clock ahead by", "#±"]} />
-          <tbody>
-            {run.fleet.agents.map((agent) => (
-              <tr key={`${agent.role} ${agent.name}`}>
-                <th scope="row">{agent.name}</th>
-                <td>{agent.role}</td>
-                <td>{agent.labels.join(", ") || "–"}</td>
-                <td class="prose">{agent.machine}</td>
-                <td class="number">{plain(agent.trials)}</td>
-                <td class="number">{signed(agent.clock_offset_us)}</td>
-                <td class="number">{micros(agent.clock_error_us)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Machines" titles={["Agent", "Role", "Labels", "~Machine", "#Trials", "#Clock ahead by", "#±"]} rows={run.fleet.agents.map((agent) => ({
+        key: `${agent.role} ${agent.name}`,
+        cells: [agent.name, agent.role, agent.labels.join(", ") || "–", agent.machine, plain(agent.trials), signed(agent.clock_offset_us), micros(agent.clock_error_us)],
+      }))} />
       {only ? <div class="scroll" tabIndex={0}><FleetClients cell={only} /></div> : <p class="note">Click a row in the table of cells to see what each client did.</p>}
     </section>
   );
@@ -44,23 +30,9 @@ export function FleetClients({ cell }: { cell: Cell }) {
   const { fleet_clients: clients } = cell;
   if (!clients || clients.length === 0) return null;
   return (
-    <table class="fleet">
-      <caption>Its {counted(clients.length, "machine")} with clients</caption>
-      <Head titles={["Agent", "#Clients", "#Throughput", "#P50", "#P99", "#CPU per request", "#CPUs busy", "Verdict"]} />
-      <tbody>
-        {clients.map((client) => (
-          <tr key={client.agent} class={client.level === "invalid" ? "invalid" : ""}>
-            <th scope="row">{client.agent}</th>
-            <td class="number">{plain(client.clients)}</td>
-            <td class="number">{perSecond(client.throughput_rps)}</td>
-            <td class="number">{micros(client.p50_us)}</td>
-            <td class="number">{micros(client.p99_us)}</td>
-            <td class="number">{micros(client.cpu_us)}</td>
-            <td class="number">{percent(client.busy_share)}</td>
-            <td class="prose">{client.level}{client.detail && `: ${client.detail}`}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Grid class="fleet" caption={<>Its {counted(clients.length, "machine")} with clients</>} titles={["Agent", "#Clients", "#Throughput", "#P50", "#P99", "#CPU per request", "#CPUs busy", "~Verdict"]} rows={clients.map((client) => ({
+      key: client.agent, className: client.level === "invalid" ? "invalid" : "",
+      cells: [client.agent, plain(client.clients), perSecond(client.throughput_rps), micros(client.p50_us), micros(client.p99_us), micros(client.cpu_us), percent(client.busy_share), <>{client.level}{client.detail && `: ${client.detail}`}</>],
+    }))} />
   );
 }

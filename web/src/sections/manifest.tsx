@@ -1,7 +1,7 @@
 // The fairness manifest: what every variant sets that is not its library's
 // default, side by side, so that two variants can be seen to run on equal terms.
 
-import { Head, Scroll } from "../export";
+import { Table } from "../export";
 import type { Run, Setting } from "../data";
 import { distinct } from "../data";
 
@@ -24,27 +24,20 @@ export function Manifest({ run }: { run: Run }) {
         Every setting that differs from its library's default, as reported by the running client and server: one column per variant, one row per setting of an end, with its reason. “·” is the library's default, where other variants of the stack set something else; an empty field means that the stack does not set it. “≠” marks a row in which variants differ.
         {silent.length > 0 && ` Not recorded: ${silent.join(", ")}.`}
       </p>
-      <Scroll name="Fairness manifest" tall>
-        <table class="manifest">
-          <Head titles={["Setting", "Default", ...variants.map((variant) => variant)]} />
-          <tbody>
-            {rows.map((row) => {
-              const values = variants.map((variant) => valueOf(row, variant, stackOf.get(variant)!));
-              const differs = new Set(values.filter((value) => value !== "")).size > 1;
-              return (
-                <tr key={`${row.side} ${row.name}`} class={differs ? "unlike" : ""}>
-                  <th scope="row">
-                    {differs && <b class="mark" title="variants differ">≠</b>} <code>{row.name}</code>
-                    <small class="why">{row.side}: {distinct(row.settings.map(({ why }) => why)).join("; ")}</small>
-                  </th>
-                  <td>{distinct(row.settings.map((setting) => setting.default)).join(", ")}</td>
-                  {values.map((value, i) => <td key={variants[i]}>{silent.includes(variants[i]!) ? "?" : value}</td>)}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name="Fairness manifest" tall class="manifest" titles={["Setting", "Default", ...variants]} rows={rows.map((row) => {
+        const values = variants.map((variant) => valueOf(row, variant, stackOf.get(variant)!));
+        const differs = new Set(values.filter((value) => value !== "")).size > 1;
+        return {
+          key: `${row.side} ${row.name}`, className: differs ? "unlike" : "", cells: [
+            <>
+              {differs && <b class="mark" title="variants differ">≠</b>} <code>{row.name}</code>
+              <small class="why">{row.side}: {distinct(row.settings.map(({ why }) => why)).join("; ")}</small>
+            </>,
+            distinct(row.settings.map((setting) => setting.default)).join(", "),
+            ...values.map((value, i) => (silent.includes(variants[i]!) ? "?" : value)),
+          ],
+        };
+      })} />
     </>
   );
 }

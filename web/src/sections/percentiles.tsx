@@ -36,12 +36,12 @@ export function curveAxis(lines: Line[]): Axis {
 
 export function Percentiles({ cells, looks, picked, closedTail }: Props) {
   const shown = cells.filter((cell) => picked.has(cell.key) && hasCurve(cell));
-    const chart = useMemo(() => {
+  const chart = useMemo(() => {
     const lines = curvesOf(shown, looks);
     const x = curveAxis(lines);
     const y: Axis = { label: "Response time", log: true, show: (value) => micros(value) };
     return { x, y, lines, densities: densitiesOf(shown, looks) };
-  }, [picked]);
+  }, [cells, picked]);
   return (
     <section id="percentiles">
       <h2>Latency by percentile</h2>

@@ -1,7 +1,7 @@
 // Where both ends of a cell spend their time, call stack by call stack.
 
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
-import { Choice } from "../controls";
+import { Choice, useLocal } from "../controls";
 import { cellOf, distinct, ofEnds, type PackedProfile, type Run } from "../data";
 import { Steps } from "../flame/beside";
 import { FlameGraph } from "../flame/graph";
@@ -45,30 +45,29 @@ export function Profiles({ run: { profiles }, asked }: Props) {
 function Graphs({ profiles: { list, functions, categories }, asked }: { profiles: Run["profiles"]; asked: StacksAsked | null }) {
   const cells = useMemo(() => cellsOf(list), [list]);
   const subjects = useMemo(() => new Map<PackedProfile, Subject>(), [list]);
-  const [wantedCell, setCell] = useState(0);
-  const [wantedKind, setKind] = useState(list[0]!.kind as Kind);
-  const [wantedOther, setOther] = useState<number | null>(null);
-  const [from, setFrom] = useState<keyof typeof starts>("outermost");
-  const [by, setBy] = useState<Groups["by"]>("category");
-  const [query, setQuery] = useState("");
-  const [litName, setLit] = useState<string | null>(null);
+  const [wantedCell, setCell] = useLocal("cell", "");
+  const [wantedKind, setKind] = useLocal("kind", list[0]!.kind as Kind);
+  const [wantedOther, setOther] = useLocal<string | null>("other", null);
+  const [from, setFrom] = useLocal<keyof typeof starts>("from", "outermost");
+  const [by, setBy] = useLocal<Groups["by"]>("by", "category");
+  const [query, setQuery] = useLocal("query", "");
+  const [litName, setLit] = useLocal<string | null>("lit", null);
 
   useEffect(() => {
-    const placeOf = (key: string | null) => cells.findIndex((one) => one.key === key);
-    if (!asked || placeOf(asked.a) < 0) return;
-    setCell(placeOf(asked.a));
-    setOther(placeOf(asked.b));
+    if (!asked || !cells.some(({ key }) => key === asked.a)) return;
+    setCell(asked.a);
+    setOther(asked.b);
     setKind("cpu");
   }, [asked]);
 
-  const part = cells[wantedCell]!.part;
-  const inPart = cells.filter((cell) => cell.part === part);
-  const cell = cells[wantedCell]!;
+  const cell = cells.find(({ key }) => key === wantedCell) ?? cells[0]!;
+  const { part } = cell;
+  const inPart = cells.filter((one) => one.part === part);
   const kinds = distinct(cell.profiles.map(({ kind }) => kind as Kind));
   const kind = kinds.includes(wantedKind) ? wantedKind : kinds[0]!;
   const profileOf = (of: CellProfiles | undefined, end: string) => of?.profiles.find((profile) => profile.end === end && profile.kind === kind);
   const others = cells.filter((other) => other !== cell && ends.some((end) => profileOf(other, end) && profileOf(cell, end)));
-  const other = others.find((candidate) => cells.indexOf(candidate) === wantedOther);
+  const other = others.find(({ key }) => key === wantedOther);
 
   const subjectOf = (profile: PackedProfile | undefined): Subject | undefined => {
     if (!profile) return undefined;
@@ -97,15 +96,15 @@ function Graphs({ profiles: { list, functions, categories }, asked }: { profiles
     <>
       <p class="note">{kindNotes[kind]} A frame is a function, as wide as its share; the frames beneath it are {from === "outermost" ? "what it called" : "its callers"}. Click one to zoom in and the row of all to zoom out; or use the arrow keys, Enter and Esc. {by === "category" && !other && "Grey frames have stacks of several categories, whose shares are in the strip at their foot."}</p>
       <div class="choices">
-        <Choice label="Part" options={distinct(cells.map((one) => one.part))} chosen={part} choose={(name) => setCell(cells.findIndex((one) => one.part === name))} />
-        <Choice label={other ? "Cell A" : "Cell"} options={inPart.map((one) => cells.indexOf(one))} chosen={wantedCell} show={(place) => cells[place]!.short} choose={setCell} />
+        <Choice label="Part" options={distinct(cells.map((one) => one.part))} chosen={part} choose={(name) => setCell(cells.find((one) => one.part === name)!.key)} />
+        <Choice label={other ? "Cell A" : "Cell"} options={inPart.map(({ key }) => key)} chosen={cell.key} show={(key) => cells.find((one) => one.key === key)!.short} choose={setCell} />
         <Choice label="Profile" options={kinds} chosen={kind} show={(name) => kindNames[name]} choose={setKind} />
         {others.length > 0 && (
           <div class="choice">
             <label class="title" for={compare}>Compare with{other && " B"}</label>
-            <select id={compare} value={other ? String(wantedOther) : ""} onChange={(event) => setOther(event.currentTarget.value === "" ? null : Number(event.currentTarget.value))}>
+            <select id={compare} value={other?.key ?? ""} onChange={(event) => setOther(event.currentTarget.value || null)}>
               <option value="">nothing</option>
-              {others.map((one) => <option key={one.key} value={String(cells.indexOf(one))}>{one.part === part ? one.short : one.name}</option>)}
+              {others.map((one) => <option key={one.key} value={one.key}>{one.part === part ? one.short : one.name}</option>)}
             </select>
           </div>
         )}

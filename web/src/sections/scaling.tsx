@@ -10,8 +10,7 @@ import { perSecond, plain, sizes, withInterval } from "../format";
 import type { Look } from "../look";
 
 export function Scalings({ run, looks }: { run: Run; looks: Map<string, Look> }) {
-  if (run.scalings.length === 0) return null;
-  const groups = [...Map.groupBy(run.scalings, (scaling) => [scaling.part, scaling.workload, scaling.request_bytes, scaling.response_bytes].join("\n")).values()];
+  const groups = useMemo(() => [...Map.groupBy(run.scalings, (scaling) => [scaling.part, scaling.workload, scaling.request_bytes, scaling.response_bytes].join("\n")).values()], [run]);
   return (
     <section id="scaling">
       <h2>Calls in flight</h2>
@@ -25,7 +24,7 @@ const nameOf = (scaling: Pick<Scaling, "variant" | "connection">) => (scaling.va
 function Group({ scalings, looks }: { scalings: Scaling[]; looks: Map<string, Look> }) {
   const { workload, request_bytes: request, response_bytes: response } = scalings[0]!;
   const what = request + response > 0 ? `${workload}, ${sizes(request, response)} messages` : workload;
-  const chart = useMemo(() => chartOf(scalings, looks), []);
+  const chart = useMemo(() => chartOf(scalings, looks), [scalings]);
   return (
     <>
       <ul class="findings">{scalings.map((scaling) => <li key={scaling.variant}>{scaling.diagnosis.text}</li>)}</ul>

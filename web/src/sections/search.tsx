@@ -2,9 +2,9 @@
 // was tried on the way there.
 
 import { Table } from "../export";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { Chart, type Axis, type Line, type Rule } from "../chart";
-import { Choice } from "../controls";
+import { Choice, useLocal } from "../controls";
 import { namesOf, type Cell, type Run, type Search, variantTitle } from "../data";
 import { micros, perSecond, plain, sizes, withInterval } from "../format";
 import { modeBeside } from "../words";
@@ -12,10 +12,10 @@ import { modeBeside } from "../words";
 export const searched = (run: Run) => run.cells.filter((cell) => cell.search);
 
 export function Searches({ run }: { run: Run }) {
-  const cells = useMemo(() => searched(run), []);
-  const names = useMemo(() => namesOf(cells, (cell) => [cell.part, modeBeside(cell), sizes(cell.request_bytes, cell.response_bytes), `${plain(cell.clients)} clients`, cell.load.goal ?? ""]), []);
-  const [chosen, choose] = useState(cells[0]?.key);
-  const cell = cells.find(({ key }) => key === chosen);
+  const cells = useMemo(() => searched(run), [run]);
+  const names = useMemo(() => namesOf(cells, (cell) => [cell.part, modeBeside(cell), sizes(cell.request_bytes, cell.response_bytes), `${plain(cell.clients)} clients`, cell.load.goal ?? ""]), [run]);
+  const [chosen, choose] = useLocal("cell", "");
+  const cell = cells.find(({ key }) => key === chosen) ?? cells[0];
   const chart = useMemo(() => cell && chartOf(cell.search!), [cell]);
   if (!cell || !chart) return null;
   return (

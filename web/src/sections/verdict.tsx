@@ -3,6 +3,7 @@
 import type { Cell, Lead, Run } from "../data";
 import { Forest, type Effect } from "../forest";
 import { micros, percent, perSecond, plain, times } from "../format";
+import { breakable } from "../name";
 import { isService } from "../service/page";
 import { counted } from "../words";
 
@@ -14,7 +15,14 @@ export function Verdict({ run }: { run: Run }) {
   const invalid = run.cells.filter((cell) => !cell.valid).length;
   return (
     <header class="verdict">
-      <p class="product">wirelab <span>{run.name}</span> <a href="#glossary">Glossary</a> <button type="button" class="plain" onClick={() => print()}>Print on one page</button> <button type="button" class="plain" onClick={printAll}>Print all</button></p>
+      <div class="product">
+        <b>wirelab</b><span>{run.name}</span>{run.tool && <span>{run.tool.split(",")[0]}</span>}
+        <div>
+          <a href="#glossary">Glossary</a>
+          <button type="button" class="plain" onClick={() => print()}>Print one page</button>
+          <button type="button" class="plain" onClick={printAll}>Print all</button>
+        </div>
+      </div>
       <h1>{breakable(run.title || run.name)}</h1>
       {run.question && !service && <p class="question">{run.question}</p>}
       {run.partial && (
@@ -40,8 +48,8 @@ export function Verdict({ run }: { run: Run }) {
         <Fact name="Trials" value={`${run.trials.done} of ${run.trials.planned}`} />
         <Fact name="Cells" value={String(run.cells.length)} />
         <Fact name="Invalid trials" value={String(run.trials.invalid)} bad={run.trials.invalid > 0} />
-        <Fact name="Failed trials" value={String(run.trials.failed)} bad={run.trials.failed > 0} />
-        <Fact name="Cells without a figure" value={String(invalid)} bad={invalid > 0} />
+        {run.trials.failed > 0 && <Fact name="Failed trials" value={String(run.trials.failed)} bad />}
+        {invalid > 0 && <Fact name="Cells without a figure" value={String(invalid)} bad />}
       </dl>}
       <p class="machine">{run.machine}</p>
       {run.warnings.length > 0 && !service && (
@@ -66,11 +74,6 @@ function printAll(): void {
   setTimeout(print, 300); // the charts have learnt their width by then
 }
 
-/** A title that breaks after the slashes of an address, not within a word. */
-function breakable(title: string) {
-  return title.split(/(?<=\/)/).map((part, i) => <>{i > 0 && <wbr />}{part}</>);
-}
-
 const shownLeads = 3;
 
 /** How much longer the other stacks take than the leading one, over the points of a lead. */
@@ -80,7 +83,7 @@ function Standings({ lead, several }: { lead: Lead; several: boolean }) {
     const over = intervals.ratio;
     const side = lead.grade === "certain" && over && over.low > 1 ? "above" : "open"; // the mark is hollow unless the lead is certain
     const note = lead.points > 1 ? `${times(least)} to ${times(most)} at ${counted(lead.points, "point")}` : over ? undefined : "no interval";
-    return { key: variant, name: variant, note, ratio: ratio!, low: over?.low, high: over?.high, side, word: "" };
+    return { key: variant, name: breakable(variant), note, ratio: ratio!, low: over?.low, high: over?.high, side, word: "" };
   });
   const where = several ? `, with ${lead.clients.slice(0, -1).map((n) => `${n}, `).join("")}${counted(lead.clients.at(-1)!, "client")}` : "";
   return <Forest title={`Mean time compared with ${leader}${where}`} subject="Stack" below="faster" above="slower" effects={effects} few={8} gap={24} heading="h2" />;

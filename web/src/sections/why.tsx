@@ -1,7 +1,6 @@
 // Why a call takes as long as it does: its stages, and where two cells differ.
 
-import { useState } from "preact/hooks";
-import { Choice } from "../controls";
+import { Choice, useLocal } from "../controls";
 import { cellOf, distinct, ofEnds, type Insight, type PackedProfile, type Run } from "../data";
 import { sizes } from "../format";
 import { LifeChart } from "../why/life";
@@ -28,7 +27,7 @@ interface Wanted {
 }
 
 export function Why({ run, showStacks }: Props) {
-  const [wanted, setWanted] = useState<Wanted>({});
+  const [wanted, setWanted] = useLocal<Wanted>("pair", {});
   const { insights, pairs } = run;
   if (insights.length === 0) return null;
   const sizeOf = (of: Insight) => sizes(of.request_bytes, of.response_bytes);
@@ -75,14 +74,24 @@ export function Why({ run, showStacks }: Props) {
         <Choice label="B" options={choicesOfB} chosen={b} choose={(next) => setWanted({ ...wanted, b: next, a: next === a ? b : wanted.a })} />
       </div>
       <ul class="advice">{pair.words.map((text) => <li key={text}>{text}</li>)}</ul>
-      <TailChart insights={against ? [of, against] : [of]} profiles={run.profiles} />
       <StackLinks profiles={ofEnds(run.profiles)} of={of} against={against} showStacks={showStacks} />
-      <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference comes first. "}
-        {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
-      {!of.life && <p class="note">The stages of calls with {counted(clients, "client")} were not traced.</p>}
-      <PairTables of={of} against={against} />
-      <h3>How the probes measured</h3>
-      <Passes insights={there} />
+      {insights.some(({ tail }) => tail) && (
+        <details class="depth" open>
+          <summary>Why slow calls are slow</summary>
+          <TailChart insights={against ? [of, against] : [of]} profiles={run.profiles} />
+        </details>
+      )}
+      <details>
+        <summary>All figures: stages, CPU time, system calls, counters</summary>
+        <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference comes first. "}
+          {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
+        {!of.life && <p class="note">The stages of calls with {counted(clients, "client")} were not traced.</p>}
+        <PairTables of={of} against={against} />
+      </details>
+      <details>
+        <summary>How the probes measured</summary>
+        <Passes insights={there} />
+      </details>
     </section>
   );
 }

@@ -2,9 +2,9 @@
 // more of each, and one of delays and what else links do, for calls that were measured
 // over several of both.
 
-import { useMemo, useState } from "preact/hooks";
-import { Export } from "../export";
-import { Choice } from "../controls";
+import { useMemo } from "preact/hooks";
+import { Drawing } from "../export";
+import { Choice, useLocal } from "../controls";
 import { distinct, type Cell, type Comparison, type Run } from "../data";
 import { micros, sizes, times } from "../format";
 import type { Look } from "../look";
@@ -84,11 +84,11 @@ function conditionText({ network }: Cell): string {
 }
 
 export function Winners({ run, looks }: Props) {
-  const sheets = useMemo(() => mapped(run), []);
-  const [name, setName] = useState(sheets[0]?.name ?? "");
-  const [figure, setFigure] = useState<Figure>("mean");
-  const of = sheets.find((one) => one.name === name);
-  const won = useMemo(() => (of ? winnersOf(run, of, figure) : []), [of, figure]);
+  const sheets = useMemo(() => mapped(run), [run]);
+  const [wanted, setName] = useLocal("map", "");
+  const [figure, setFigure] = useLocal<Figure>("figure", "mean");
+  const of = sheets.find((one) => one.name === wanted) ?? sheets[0];
+  const won = useMemo(() => (of ? winnersOf(run, of, figure) : []), [of, figure, run]);
   if (!of) return null;
   const map = { ...of, won };
   const sure = map.won.flat().filter((won) => won?.sure).length;
@@ -100,14 +100,10 @@ export function Winners({ run, looks }: Props) {
       <h2>Who wins where</h2>
       <p class="note">The stack with the {most ? "highest throughput" : `lowest ${label === "Mean" ? "mean time" : label}`} at each point, and how many times better it is than the next.</p>
       <div class="choices">
-        <Choice label="Map" options={sheets.map((one) => one.name)} chosen={name} choose={setName} />
+        <Choice label="Map" options={sheets.map((one) => one.name)} chosen={of.name} choose={setName} />
         <Choice label="Figure" options={Object.keys(figures) as Figure[]} chosen={figure} show={(id) => figures[id].label} choose={setFigure} />
       </div>
-      <figure class="chart">
-        <figcaption>
-          <h3>{label}: the best stack by {of.rowTitle === "Size" ? "size and clients" : "delay and the link's other conditions"}</h3>
-          <p class="note">{names.length === 1 ? `${names[0]} is best at all ${counted(known, "point")}` : `${names.join(", ")} are best somewhere`}; {sure === known ? "each lead is proven" : `${sure === 0 ? "no lead is" : `${sure} of ${counted(known, "lead")} are`} proven`}. {names.length > 1 && "A heavy line separates different winners; it is broken where a lead beside it may be chance."}</p>
-        </figcaption>
+      <Drawing title={`${label}: the best stack by ${of.rowTitle === "Size" ? "size and clients" : "delay and the link's other conditions"}`} note={<>{names.length === 1 ? `${names[0]} is best at all ${counted(known, "point")}` : `${names.join(", ")} are best somewhere`}; {sure === known ? "each lead is proven" : `${sure === 0 ? "no lead is" : `${sure} of ${counted(known, "lead")} are`} proven`}. {names.length > 1 && "A heavy line separates different winners; it is broken where a lead beside it may be chance."}</>}>
         <div class="scroll" tabIndex={0}>
           <table class="map">
             <thead>
@@ -130,8 +126,7 @@ export function Winners({ run, looks }: Props) {
           {names.map((name) => <li key={name}><Swatch look={looks.get(name)!} /> {name}</li>)}
           {sure < known && <li><i class="tile unsure" /> the lead may be chance</li>}
         </ul>
-        <Export name={`${label}: the best stack`} />
-      </figure>
+      </Drawing>
     </section>
   );
 }
@@ -156,7 +151,7 @@ function Winner({ won, looks, left, above }: WinnerProps) {
 }
 
 /** How far the winner leads. Trial by trial it may be behind whom it beats by all requests together. */
-const leadText = (lead: number | null) => (lead !== null && lead < 1 ? "level with" : `${times(lead)} over`);
+const leadText = (lead: number | null) => (lead === null ? "before" : lead < 1 ? "level with" : `${times(lead)} over`);
 
 function winnersOf(run: Run, { cells, rows, columns, row, column }: Sheet, figure: Figure): (Won | null)[][] {
   const { metric, most } = figures[figure];

@@ -3,7 +3,7 @@
 
 import type { Run } from "../data";
 import type { Look } from "../look";
-import type { Section } from "../main";
+import type { SectionOf } from "../main";
 import { pointOf } from "../points";
 import { Answers, Opened } from "./answers";
 import { Checks } from "./checks";
@@ -15,7 +15,7 @@ import { OverTime } from "./time";
 export const isService = (run: Run) => run.cells.length > 0 && run.cells.every((cell) => cell.said !== "");
 
 /** The sections before those of every run. */
-export function serviceSections({ run, looks }: { run: Run; looks: Map<string, Look> }): Section[] {
+export function serviceSections({ run, looks }: { run: Run; looks: Map<string, Look> }): SectionOf[] {
   if (!isService(run)) return [];
   const point = pointOf(run.cells);
   return [

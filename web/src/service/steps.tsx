@@ -27,7 +27,7 @@ export function Steps({ run, looks }: Props) {
       const y: Axis = { label: metric.label, log: metric !== throughput, show: metric.show, ...(metric === throughput && { range: rangeOf(lines) }) };
       return lines.length > 0 ? [{ title: `${title} against the number of clients`, x, y, lines }] : [];
     });
-  }, []);
+  }, [run]);
   if (!hasSteps(run)) return null;
   const invalid = run.cells.filter((cell) => !cell.valid);
   return (

@@ -1,6 +1,6 @@
 // The life of one call: its stages one after the other, on one axis for all stacks.
 
-import { Export, Head } from "../export";
+import { Drawing, Grid } from "../export";
 import { distinct, type Insight, type Life } from "../data";
 import { micros, plain, times } from "../format";
 import { counted } from "../words";
@@ -16,21 +16,12 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
   const bars = insights.flatMap(({ variant, life }) => (life ? [barOf(variant, life)] : []));
   if (!bars.some(({ total }) => total > 0)) return null;
   return (
-    <figure class="chart life">
-      <figcaption>
-        <h3>The life of one call, {where}</h3>
-        <p class="note">From left to right, in microseconds, the mean of all calls. {callsTold(bars.map(({ life }) => life))}</p>
-      </figcaption>
+    <Drawing class="life" title={`The life of one call, ${where}`} note={`From left to right, in microseconds, the mean of all calls. ${callsTold(bars.map(({ life }) => life))}`} figures={<Figures bars={bars} />}>
       <Legend bars={bars}>
         {bars.some(({ mark }) => mark) && <li><i class="bare-swatch" aria-hidden="true" /> a call without tracing</li>}
       </Legend>
       <Lanes bars={bars} />
-      <details>
-        <summary>Figures of this chart</summary>
-        <div class="scroll" tabIndex={0}><Figures bars={bars} /></div>
-      </details>
-      <Export name={`The life of one call, ${where}`} />
-    </figure>
+    </Drawing>
   );
 }
 
@@ -58,25 +49,17 @@ function range(values: number[], show: (value: number) => string): string {
 function Figures({ bars }: { bars: LifeBar[] }) {
   const show = microsOf(Math.max(...bars.map(({ total, mark }) => Math.max(total, mark?.at ?? 0))));
   const names = distinct(bars.flatMap(({ life }) => life.stages.map(({ name }) => name)));
-  const row = (title: string, of: (bar: LifeBar) => string, id?: string) => (
-    <tr key={title} class={id}>
-      <th scope="row">{title}</th>
-      {bars.map((bar) => <td class="number" key={bar.name}>{of(bar)}</td>)}
-    </tr>
-  );
+  const row = (title: string, of: (bar: LifeBar) => string, className?: string) => ({ key: title, className, cells: [title, ...bars.map(of)] });
   const known = (value: number | undefined | null, text: (value: number) => string) => (value == null ? "–" : text(value));
   return (
-    <table class="figures">
-      <Head titles={["Stage, µs", ...bars.map(({ name }) => `#${name}`)]} />
-      <tbody>
-        {names.map((name) => row(name, ({ stages }) => known(stages.find(({ of }) => of.name === name)?.value, show)))}
-        {row("Together", ({ total }) => show(total), "whole")}
-        {row("Rest: the cost of tracing, and noise", ({ life, total }) => known(life.bare_us, (us) => show(us - total)))}
-        {row("A call without tracing", ({ life }) => known(life.bare_us, show), "whole")}
-        {row("A traced call, as a multiple of an untraced one", ({ life }) => known(life.cost, times))}
-        {row("Calls with stages", ({ life }) => plain(life.calls))}
-        {row("Calls without stages", ({ life }) => plain(life.untold))}
-      </tbody>
-    </table>
+    <Grid class="figures" titles={["Stage, µs", ...bars.map(({ name }) => `#${name}`)]} rows={[
+      ...names.map((name) => row(name, ({ stages }) => known(stages.find(({ of }) => of.name === name)?.value, show))),
+      row("Together", ({ total }) => show(total), "whole"),
+      row("Rest: the cost of tracing, and noise", ({ life, total }) => known(life.bare_us, (us) => show(us - total))),
+      row("A call without tracing", ({ life }) => known(life.bare_us, show), "whole"),
+      row("A traced call, as a multiple of an untraced one", ({ life }) => known(life.cost, times)),
+      row("Calls with stages", ({ life }) => plain(life.calls)),
+      row("Calls without stages", ({ life }) => plain(life.untold)),
+    ]} />
   );
 }

@@ -1,6 +1,7 @@
 // Where the difference between two cells lies, or where the time of one goes.
 
 import type { Breakdown, EndReadings, Insight } from "../data";
+import { Scroll } from "../export";
 import { micros, withInterval } from "../format";
 import { share } from "../flame/words";
 import { changesOf, difference, explainCPU, explainStages, mayBeChance, merged, type Change, type Explained } from "./change";
@@ -80,7 +81,7 @@ function PartsTable({ id, title, note, parts, explained, rest, of, against }: Pa
     <div class="explained" data-table={id}>
       <h4>{title}</h4>
       {note && <p class="note">{note}</p>}
-      <div class="scroll" tabIndex={0}>
+      <Scroll name={title}>
         <table>
           <thead>
             <tr>
@@ -95,7 +96,7 @@ function PartsTable({ id, title, note, parts, explained, rest, of, against }: Pa
             {row(whole, `= ${whole.name}`, "whole")}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </div>
   );
 }
@@ -172,7 +173,7 @@ function CountTable({ id, title, note, counted, changes, of, against, further = 
     <div class="explained" data-table={id}>
       <h4>{title}</h4>
       <p class="note">{note}{rare > 0 && ` ${rare} with less than ${least} per call are left out.`}</p>
-      <div class="scroll" tabIndex={0}>
+      <Scroll name={title}>
         <table>
           <thead>
             <tr>
@@ -191,7 +192,7 @@ function CountTable({ id, title, note, counted, changes, of, against, further = 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </div>
   );
 }

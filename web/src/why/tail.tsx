@@ -1,6 +1,6 @@
 // The slow calls of the compared cells beside their median calls, stage by stage.
 
-import { Head, Scroll } from "../export";
+import { Drawing, Table } from "../export";
 import { useMemo, useState } from "preact/hooks";
 import { cellOf, type Insight, type PackedProfile, type Profiles, type Tail } from "../data";
 import { Steps } from "../flame/beside";
@@ -27,11 +27,8 @@ export function TailChart({ insights, profiles }: { insights: Insight[]; profile
   const bars = known.flatMap(({ variant, tail }) => barsOf(variant, tail));
   return (
     <>
-      <figure class="chart tail">
-        <figcaption>
-          <h4>Slow calls beside median calls</h4>
-          <p class="note">Median calls are those between P40 and P60 of the same trials. Labels are shares of the difference. {refused.join(" ")}</p>
-        </figcaption>
+      <Drawing class="tail" heading="h4" title="Slow calls beside median calls" note={`Median calls are those between P40 and P60 of the same trials. Labels are shares of the difference. ${refused.join(" ")}`}
+        only="picture" figures={known.map((one) => <TailTable key={one.variant} {...one} />)}>
         <Legend bars={bars} />
         <Lanes bars={bars} />
         {known.map(({ variant, tail }) => (
@@ -44,11 +41,7 @@ export function TailChart({ insights, profiles }: { insights: Insight[]; profile
             </ul>
           </div>
         ))}
-        <details>
-          <summary>Figures of this chart</summary>
-          <div class="tables">{known.map((one) => <TailTable key={one.variant} {...one} />)}</div>
-        </details>
-      </figure>
+      </Drawing>
       {flames.length > 0 && (
         <div class="tail-flames">
           <p class="note">The time of a slow call by what its goroutines did, waits included; orange grows against a median call. The row below “all” has the stages, and below them are Go’s call stacks. The time in which a goroutine runs counts for the stack of what it does next.</p>
@@ -96,31 +89,15 @@ function TailTable({ variant, tail }: { variant: string; tail: Tail }) {
   return (
     <div class="explained" data-table="tail">
       <p class="note">{variant}: {plain(tail.slow_calls)} slow and {plain(tail.median_calls)} median calls of {plain(tail.calls)}</p>
-      <Scroll name={`${variant}: slow and median calls`}>
-        <table>
-          <Head titles={["Stage, µs per call", "#Median calls", "#Slow calls", "#Difference", "#Share of it", "#Share of variance"]} />
-          <tbody>
-            {tail.stages.map((stage) => (
-              <tr key={stage.name}>
-                <th scope="row">{stage.name}</th>
-                <td class="number">{show(stage.median_us)}</td>
-                <td class="number">{show(stage.slow_us)}</td>
-                <td class="number">{more(stage.excess_us, show)}</td>
-                <td class="number">{percent(stage.share_of_excess)} <small>({percent(stage.interval.low)} to {percent(stage.interval.high)})</small></td>
-                <td class="number">{percent(stage.share_of_variance)}</td>
-              </tr>
-            ))}
-            <tr class="whole">
-              <th scope="row">= A call</th>
-              <td class="number">{show(tail.median_us)}</td>
-              <td class="number">{show(tail.slow_us)}</td>
-              <td class="number">{more(tail.slow_us - tail.median_us, show)}</td>
-              <td />
-              <td />
-            </tr>
-          </tbody>
-        </table>
-      </Scroll>
+      <Table name={`${variant}: slow and median calls`} titles={["Stage, µs per call", "#Median calls", "#Slow calls", "#Difference", "#Share of it", "#Share of variance"]} rows={[
+        ...tail.stages.map((stage) => ({
+          key: stage.name, cells: [
+            stage.name, show(stage.median_us), show(stage.slow_us), more(stage.excess_us, show),
+            <>{percent(stage.share_of_excess)} <small>({percent(stage.interval.low)} to {percent(stage.interval.high)})</small></>, percent(stage.share_of_variance),
+          ],
+        })),
+        { key: "whole", className: "whole", cells: ["= A call", show(tail.median_us), show(tail.slow_us), more(tail.slow_us - tail.median_us, show), "", ""] },
+      ]} />
     </div>
   );
 }
