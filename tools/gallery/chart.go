@@ -21,10 +21,9 @@ const saver = `<script>addEventListener("load", () => setTimeout(() => {
 }, 500));</script>`
 
 var (
-	saved  = regexp.MustCompile(`<body>data:image/svg\+xml;charset=utf-8,([^<]*)</body>`)
-	colour = regexp.MustCompile(`rgba?\([^)]*\)`)
-	font   = regexp.MustCompile(` font-family="[^"]*"`)
-	size   = regexp.MustCompile(`width="(\d+)" height="(\d+)"`)
+	saved = regexp.MustCompile(`<body>data:image/svg\+xml;charset=utf-8,([^<]*)</body>`)
+	size  = regexp.MustCompile(`width="(\d+)" height="(\d+)"`)
+	font  = regexp.MustCompile(` font-family="[^"]*"`)
 )
 
 // chartOf returns the first chart of a report as SVG, as the page saves it, in the reader's light or dark mode.
@@ -61,31 +60,16 @@ func chartOf(report string) (string, error) {
 	return bothModes(charts[1], charts[0])
 }
 
-// bothModes makes one drawing of two that differ in their colours. Each pair of colours becomes a variable.
+// bothModes makes one drawing of two. The reader's mode says which is shown.
 func bothModes(light, dark string) (string, error) {
-	if colour.ReplaceAllString(light, "") != colour.ReplaceAllString(dark, "") {
-		return "", errors.New("the chart in light mode differs from that in dark mode by more than its colours: mend web/src/picture.ts")
+	wide := size.FindStringSubmatch(light)
+	if wide == nil || !strings.HasPrefix(light, "<svg ") || !strings.HasPrefix(dark, "<svg ") {
+		return "", errors.New("the saved chart is no SVG with a width and a height: mend web/src/picture.ts")
 	}
-	darks := colour.FindAllString(dark, -1)
-	names := map[[2]string]string{}
-	var inLight, inDark strings.Builder
-	next := 0
-	drawing := colour.ReplaceAllStringFunc(light, func(one string) string {
-		pair := [2]string{one, darks[next]}
-		next++
-		if names[pair] == "" {
-			names[pair] = fmt.Sprintf("--c%d", len(names))
-			fmt.Fprintf(&inLight, " %s: %s;", names[pair], pair[0])
-			fmt.Fprintf(&inDark, " %s: %s;", names[pair], pair[1])
-		}
-		return "var(" + names[pair] + ")"
-	})
-	family := font.FindString(drawing) // of the whole page
-	drawing = strings.ReplaceAll(drawing, family, "")
-	style := fmt.Sprintf("<style>svg {%s } @media (prefers-color-scheme: dark) { svg {%s } }</style>", inLight.String(), inDark.String())
-	drawing = strings.Replace(drawing, ">", family+">"+style, 1)
-	if wide := size.FindStringSubmatch(drawing); wide != nil { // so that a narrow page can shrink it
-		drawing = strings.Replace(drawing, wide[0], fmt.Sprintf(`viewBox="0 0 %s %s" %s`, wide[1], wide[2], wide[0]), 1)
-	}
-	return drawing + "\n", nil
+	family := font.FindString(light) // the page's; half of the file, if each text names it
+	light, dark = strings.ReplaceAll(light, family, ""), strings.ReplaceAll(dark, family, "")
+	// The viewBox lets a narrow page shrink it.
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" %s%s>`, wide[1], wide[2], wide[0], family) +
+		"<style>.dark { display: none } @media (prefers-color-scheme: dark) { .light { display: none } .dark { display: inline } }</style>" +
+		`<svg class="light"` + strings.TrimPrefix(light, "<svg") + `<svg class="dark"` + strings.TrimPrefix(dark, "<svg") + "</svg>\n", nil
 }

@@ -130,3 +130,16 @@ func namesIn(t *testing.T, path string) []string {
 		names = append(names, header.Name)
 	}
 }
+
+// A program that has grown above the limit is refused.
+func TestSizeIsLimited(t *testing.T) {
+	p := program{path: filepath.Join(t.TempDir(), "wirelab")}
+	for size, want := range map[int64]string{mostBytes: "", mostBytes + 1e6: "the program has 61.0 MB, more than 60: make size says what each module adds"} {
+		if err := errors.Join(os.WriteFile(p.path, nil, 0o600), os.Truncate(p.path, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.limit(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes: found %v, want %q", size, err, want)
+		}
+	}
+}

@@ -72,8 +72,22 @@ func (s source) build(ctx context.Context, target string) (program, error) {
 	if system == "windows" {
 		p.path += ".exe"
 	}
-	_, err := command(ctx, s.folder, []string{"GOWORK=", "GOOS=" + system, "GOARCH=" + arch}, "make", "build", "OUT="+p.path)
-	return p, err
+	if _, err := command(ctx, s.folder, []string{"GOWORK=", "GOOS=" + system, "GOARCH=" + arch}, "make", "build", "OUT="+p.path); err != nil {
+		return p, err
+	}
+	return p, p.limit()
+}
+
+// mostBytes limits a program's size, so that it does not grow unseen (decision 0073).
+const mostBytes = 60_000_000
+
+func (p program) limit() error {
+	file, err := os.Stat(p.path)
+	if err == nil && file.Size() > mostBytes {
+		err = fmt.Errorf("the program has %.1f MB, more than %.0f: make size says what each module adds; raise mostBytes if it is worth it",
+			float64(file.Size())/1e6, mostBytes/1e6)
+	}
+	return err
 }
 
 // command runs a program, and returns what it printed, without the end of the last line.

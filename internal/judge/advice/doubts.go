@@ -217,7 +217,11 @@ func openAfterLooks(u *record.Until) string {
 		what = "claims"
 	}
 	last := u.Looks[u.Begun-1]
-	return fmt.Sprintf("after %s %d of %d %s are still open", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)
+	verb := "are"
+	if *last.Open == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("after %s %d of %d %s %s still open", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what, verb)
 }
 
 // missedGoal says how much was open when the run ended. Claims have their own count.

@@ -76,16 +76,18 @@ var normalQuantile = distuv.UnitNormal.Quantile((1 + matrix.Confidence) / 2)
 
 // Describe says how much the machine itself changed.
 func (c *AnchorChange) Describe() string {
-	figure := map[string]string{matrix.Mean: "took", matrix.CPU: "used"}[c.Metric]
-	unit := map[string]string{matrix.Mean: "", matrix.CPU: " of CPU time"}[c.Metric]
-	show := func(micros float64) string { return units.Number(micros) + "µs" + unit }
+	was, took := "was %.1f times slower", "took"
+	if c.Metric == matrix.CPU {
+		was, took = "used %.1f times as much CPU time", "used"
+	}
+	show := func(micros float64) string { return units.Number(micros) + "µs" }
 	slower, factor := "earlier", 1/c.Ratio.Value
 	if factor < 1 {
 		slower, factor = "later", 1/factor
 	}
 	if !c.Comparable {
-		return fmt.Sprintf("the machine itself was %.1f times slower in the %s run: its anchor %s %s in the earlier run, and %s in the later",
-			factor, slower, figure, show(c.Before), show(c.After))
+		return fmt.Sprintf("the machine itself "+was+" in the %s run: its anchor %s %s in the earlier run, and %s in the later",
+			factor, slower, took, show(c.Before), show(c.After))
 	}
 	i := c.Ratio.Interval
 	return fmt.Sprintf("the machine itself changed by %+.0f %% (%+.0f %% to %+.0f %%) by its anchor, and every interval includes that",
