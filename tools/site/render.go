@@ -44,6 +44,7 @@ var (
 	heading   = regexp.MustCompile(`(?s)<h[1-6] id="([^"]+)">(.*?)</h[1-6]>`)
 	paragraph = regexp.MustCompile(`(?s)<p>(.*?)</p>`)
 	tag       = regexp.MustCompile(`<[^>]*>`)
+	inWord    = regexp.MustCompile(`</?(?:a|code|em|strong)\b[^>]*>`) // leaves no space
 	// Wide tables and code scroll in their own box, also by keyboard.
 	boxes = strings.NewReplacer("<table>", `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>`,
 		"</table>", "</table></div>", "<pre>", `<pre tabindex="0">`, "<th></th>", "<td></td>") // an empty heading names no column
@@ -90,7 +91,7 @@ func (s *site) render(p *page) error {
 
 // plain returns the words of HTML in one line.
 func plain(body string) string {
-	return strings.Join(strings.Fields(htmltext.UnescapeString(tag.ReplaceAllString(body, " "))), " ")
+	return strings.Join(strings.Fields(htmltext.UnescapeString(tag.ReplaceAllString(inWord.ReplaceAllString(body, ""), " "))), " ")
 }
 
 // lead notes a link for the check, and returns its destination in the site.

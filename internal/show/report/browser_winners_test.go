@@ -32,10 +32,10 @@ func TestWinnersInBrowser(t *testing.T) {
 	tab.screenshotOf("winners", "#winners")
 	rows := `[...document.querySelectorAll(".graded .forest tbody tr")]`
 	tab.want("a line per stack that does not lead", rows+`.map(row => row.querySelector("th").firstChild.textContent).join()`, "rest,grpc")
-	var marks []string // hollow without an interval above 1 in a certain lead
+	var marks []string // hollow without an interval above 1, and in a lead of several points that is not certain
 	lead := rank.MainLeads(run.Summary)[0]
 	for _, s := range lead.Standings {
-		hollow := lead.Grade != rank.Certain || s.Ratio.Interval == nil || s.Ratio.Interval.Low <= 1
+		hollow := lead.Grade != rank.Certain && lead.Points > 1 || s.Ratio.Interval == nil || s.Ratio.Interval.Low <= 1
 		marks = append(marks, map[bool]string{true: "circle", false: "right"}[hollow])
 	}
 	tab.want("the marks", rows+`.map(row => row.querySelector(".mark").classList[1]).join()`, strings.Join(marks, ","))

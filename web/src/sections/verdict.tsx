@@ -79,9 +79,11 @@ const shownLeads = 3;
 /** How much longer the other stacks take than the leading one, over the points of a lead. */
 function Standings({ lead, several }: { lead: Lead; several: boolean }) {
   const leader = lead.variants[0]!;
+  // At one point each interval stands for itself. Over several, the leader was chosen by the same figures.
+  const proves = lead.grade === "certain" || lead.points === 1;
   const effects = lead.standings.filter(({ ratio }) => ratio !== null).map(({ variant, ratio, least, most, intervals }): Effect => {
     const over = intervals.ratio;
-    const side = lead.grade === "certain" && over && over.low > 1 ? "above" : "open"; // the mark is hollow unless the lead is certain
+    const side = proves && over && over.low > 1 ? "above" : "open"; // an open mark is hollow
     const note = lead.points > 1 ? `${times(least)} to ${times(most)} at ${counted(lead.points, "point")}` : over ? undefined : "no interval";
     return { key: variant, name: breakable(variant), note, ratio: ratio!, low: over?.low, high: over?.high, side, word: "" };
   });
