@@ -74,7 +74,7 @@ func TestCellsAreNamedAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%s: %s against %q, want %q", cells, e.Of.Variant, against, want)
 		}
 	}
-	for cells, says := range map[string]string{"tcp,grpc,rest": "put a semicolon between two names with commas", "tcp;rest": `no probed cell matches "rest"`} {
+	for cells, says := range map[string]string{"tcp,grpc,rest": "if a name has commas, write a semicolon between the names", "tcp;rest": `no probed cell matches "rest"`} {
 		if _, err := ExplainCells(cells, insights); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", cells, err)
 		}
