@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -26,6 +28,9 @@ func (r *release) materials(p program) error {
 	info, err := buildinfo.ReadFile(p.path)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(info.Settings, debug.BuildSetting{Key: "vcs.modified", Value: "true"}) {
+		return errors.New("the program notes that its source differed from the commit: the clone has new files; ignore or remove them")
 	}
 	parts := []component{library("golang", "std", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {

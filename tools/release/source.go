@@ -33,6 +33,10 @@ func clone(ctx context.Context, root, folder string) (s source, err error) {
 	if _, err := command(ctx, root, nil, "git", "clone", "--quiet", "--shared", root, s.folder); err != nil {
 		return s, err
 	}
+	// The man pages and completions are made in the clone, and are no change of it: programs note changes.
+	if err := os.WriteFile(filepath.Join(s.folder, ".git", "info", "exclude"), []byte("/man/\n/completion/\n"), 0o600); err != nil {
+		return s, err
+	}
 	said, err := command(ctx, s.folder, nil, "git", "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return s, err

@@ -32,7 +32,8 @@ func Answer(s *analysis.Summary) []string {
 		return words.CutLines(slices.Concat(versionAnswer(s, d), mostFailures(s), fleetLine(s), trustLine(s)))
 	}
 	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s), reasonLine(s))
-	lines := slices.Concat(rejudgedCount(s), missedGoal(s), claimCount(s), studyLever(s), findings(s))
+	lines := slices.Concat(rejudgedCount(s), claimCount(s), studyLever(s), findings(s))
+	lines = slices.Insert(lines, min(1, len(lines)), missedGoal(s)...) // the finding is first, and then its limits
 	return words.CutLines(append(lines[:min(len(lines), words.MaxLines-len(last))], last...))
 }
 
