@@ -209,6 +209,9 @@ func (c *compareFlags) scenario() (*scenario.Scenario, error) {
 	s := c.trialFlags.scenario(part, c.warmUp)
 	s.Title = "Comparison of " + joinVariants(part.Stacks)
 	s.Question = "Which of " + joinVariants(part.Stacks) + " is fastest here, and which has the shortest tail?" + c.described
+	if len(part.Stacks) == 1 {
+		s.Question = "How long does a call over " + joinVariants(part.Stacks) + " take here?" + c.described
+	}
 	if len(c.link.links) > 0 && len(c.targets) > 0 {
 		return nil, errors.New("--link cannot be used with --target: a link connects processes that wirelab starts; leave out one of the two")
 	}

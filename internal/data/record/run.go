@@ -202,7 +202,7 @@ func (p plan) check(l line) error {
 	if len(p) == 0 || p[PlannedTrial{Trial: r.Trial, Repeat: r.Repeat, Cell: r.Cell.Key()}] {
 		return nil
 	}
-	return fmt.Errorf("line %d holds trial %d, repeat %d of %s, which is not in this run's plan: the line belongs to another run",
+	return fmt.Errorf("line %d holds trial %d, repeat %d of %s, which is not in this run's plan: the line belongs to another run, or the run used a peer or wirelab's source, which are not here: resume it where it began",
 		l.number, r.Trial, r.Repeat, r.Cell.Key())
 }
 
