@@ -120,7 +120,7 @@ func (r *Replication) WriteNew() error {
 func (r *Replication) Resume(l Library, directory string) error {
 	text, err := os.ReadFile(filepath.Join(directory, replicationFile))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: name the directory of an earlier replication", err)
 	}
 	if err := json.Unmarshal(text, r); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(directory, replicationFile), err)

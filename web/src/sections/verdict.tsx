@@ -16,7 +16,7 @@ export function Verdict({ run }: { run: Run }) {
   return (
     <header class="verdict">
       <div class="product">
-        <b>wirelab</b><span>{run.name}</span>{run.tool && <span>{run.tool.split(",")[0]}</span>}
+        <b>wirelab</b><span>{run.name}</span>{run.tool && <span>{build(run.tool)}</span>}
         <div>
           <a href="#glossary">Glossary</a>
           <button type="button" class="plain" onClick={() => print()}>Print one page</button>
@@ -60,6 +60,11 @@ export function Verdict({ run }: { run: Run }) {
       )}
     </header>
   );
+}
+
+/** The version; without one, the commit too. */
+function build(tool: string): string {
+  return tool.split(", ").slice(0, tool.startsWith("devel") ? 2 : 1).join(", ");
 }
 
 /** Prints the whole page with all that is folded; without it, one page is printed. */
